@@ -8,6 +8,7 @@ overflow in silence. The one loss is by Spark's nature: it has no nanoseconds, s
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -152,6 +153,17 @@ def _half(column: Column) -> Column:
     return F.when(column.isNotNull(), (sign * size).cast("float"))
 
 
+def _time_of_day(micros: Column) -> Column:
+    """Of microseconds since midnight. `time_from_micros` would do, but came with Spark 4.2 only."""
+    from pyspark.sql import functions as F
+
+    minutes = F.call_function("div", micros, F.lit(60_000_000))
+    seconds = F.pmod(micros, F.lit(60_000_000)).cast("decimal(8,0)") * F.lit(Decimal("0.000001"))
+    hours = F.call_function("div", minutes, F.lit(60))
+    parts = hours.cast("int"), F.pmod(minutes, F.lit(60)).cast("int"), seconds.cast("decimal(16,6)")
+    return F.call_function("make_time", *parts)
+
+
 def _from_ticks(column: Column, physical: pa.DataType) -> Column:
     from pyspark.sql import functions as F
 
@@ -165,7 +177,7 @@ def _from_ticks(column: Column, physical: pa.DataType) -> Column:
     else:
         micros = ticks * F.lit(_MICROS_IN[unit])
     if kinds.is_time(physical):
-        return F.call_function("time_from_micros", micros)
+        return _time_of_day(micros)
     if kinds.is_timestamp(physical) and physical.tz is not None:
         return F.timestamp_micros(micros)
     interval = F.expr("INTERVAL '0 00:00:00.000001' DAY TO SECOND") * micros

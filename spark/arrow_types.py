@@ -124,9 +124,10 @@ def spark_type(kind: pa.DataType, column: str) -> DataType:
         return types.TimeType(6)
     if kinds.is_nested(kind) and not kinds.is_union(kind):
         return _nested(kind, lambda part: spark_type(part, column))
+    newer = "Use Spark 4.1 or later, or leave" if kinds.is_time(kind) else "Leave"
     raise InvalidSchema(
         f"Spark has no type for column {column!r} of type {kind}",
-        hint="Leave the column out of the selection, or read it with snapshot.scan()",
+        hint=f"{newer} the column out of the selection, or read it with snapshot.scan()",
     )
 
 

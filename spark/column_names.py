@@ -41,11 +41,14 @@ def check_times(spark: SparkSession, target: pa.Schema) -> None:
     Raises:
         InvalidSchema: Names the column.
     """
+    from pyspark.sql import types
+
+    cure = f"Set {_TIME}=true" if hasattr(types, "TimeType") else "Use Spark 4.1 or later"
     for field in target:
         if any_part(field.type, kinds.is_time) and not _has_times(spark):
             raise InvalidSchema(
                 f"Column {field.name!r} is {field.type}, and this session has no times of day",
-                hint=f"Set {_TIME}=true, or leave the column out",
+                hint=f"{cure}, or leave the column out",
             )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..catalog.points import point_in_time
@@ -24,6 +25,7 @@ from .partition_columns import WRITER_COLUMN
 from .selection import GONE, Selection, selection
 from .source_options import SourceAccess, flag, names, need, refuse_unknown
 from .stream_options import changes_options, is_followed, stream_options
+from .versions import check_stream_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +95,12 @@ class LakelogDataSource(DataSource):
         return LakelogReader(_selection(self.options, self._snapshot()), schema, self._access())
 
     def streamReader(self, schema: StructType) -> LakelogStreamReader:
-        """What follows the table; see `LakelogStreamReader`."""
+        """What follows the table; see `LakelogStreamReader`.
+
+        Raises:
+            SparkUnsupported: This Spark can't have one.
+        """
+        check_stream_source(pyspark.__version__)
         from .stream_source import LakelogStreamReader
 
         asked = stream_options(self.options)

@@ -14,27 +14,21 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 
 from ..catalog.format.columns import numbers
 from ..catalog.format.cut import Cut
 from ..catalog.read.appended import Commit, takes_out_error
 from ..catalog.read.commit_order import cut_after
 from ..catalog.read.step_rows import ABOUT
-from ..errors import MissingDependency, SnapshotPruned
+from ..errors import SnapshotPruned
 from .followed import COMMITS_AT_ONCE, FollowedTable
 from .step_tasks import cut_words, read_task, told_whose
 from .stream_offset import Place, StreamOffset, read_offset
-
-try:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadMaxFiles,
-        SupportsTriggerAvailableNow,
-    )
-except ImportError as error:
-    raise MissingDependency(
-        "Streams from a table need Spark 4.2 or later", hint="Install it: pip install -U pyspark"
-    ) from error
 
 _IDLE_US: Final = 3_600_000_000
 _ANEW: Final = (

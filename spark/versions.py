@@ -1,4 +1,4 @@
-"""Which versions of Spark lakelog serves."""
+"""Which versions of Spark lakelog serves, and what some of them can't do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from ..errors import SparkUnsupported
 
 OLDEST: Final = (4, 0)
+STREAM_SOURCE: Final = (4, 2)
 
 
 def check_version(version: str) -> None:
@@ -18,8 +19,7 @@ def check_version(version: str) -> None:
     Raises:
         SparkUnsupported: It lacks what reading and writing need.
     """
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    if numbers is not None and tuple(map(int, numbers.groups())) < OLDEST:
+    if is_older(version, OLDEST):
         raise SparkUnsupported(
             f"Spark {version} can neither read nor write lakes: it lacks the data sources in "
             "Python by which lakelog reads files with deleted rows and writes, and the classes "
@@ -30,8 +30,33 @@ def check_version(version: str) -> None:
         )
 
 
+def check_stream_source(version: str) -> None:
+    """Refuse a stream from a table on a Spark whose streams can't follow one.
+
+    Args:
+        version: As for `check_version`.
+    Raises:
+        SparkUnsupported: It tells a source in Python neither where a batch begins nor how much it
+            may have.
+    """
+    if is_older(version, STREAM_SOURCE):
+        raise SparkUnsupported(
+            f"Spark {version} can't stream from a table: it tells a source in Python neither where "
+            "a batch begins nor how much it may have, and has no availableNow for it",
+            key=version,
+            hint="Use Spark 4.2 or later; an older one has streams into tables, and "
+            "lakelog.spark.changes(...) gives what was committed since a job last asked",
+        )
+
+
+def is_older(version: str, than: tuple[int, int]) -> bool:
+    """Whether a version is before the first one with these numbers; one without numbers isn't."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and tuple(map(int, numbers.groups())) < than
+
+
 def check_spark() -> None:
-    """The same of the PySpark that is installed.
+    """`check_version` of the PySpark that is installed.
 
     Raises:
         SparkUnsupported: As `check_version`.

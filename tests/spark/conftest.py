@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 sys.path.append(str(Path(__file__).parent))  # what several files of tests share lies beside them
+from newer_spark import pytest_runtest_call  # noqa: F401
 from processes import Processes
 
 if TYPE_CHECKING:

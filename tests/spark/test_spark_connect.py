@@ -10,6 +10,7 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from newer_spark import STREAMS, has, refusal
 
 for module in ("grpc_status", "google.rpc", "zstandard", "pandas"):
     pytest.importorskip(
@@ -102,9 +103,12 @@ rows = rows.option("readChangeFeed", "true").option("since", since)
 out = rows.option("storageOptions", secret).load(url).writeStream.format("lakelog")
 out = out.option("database", "db").option("table", "out").option("writer", "out")
 out = out.option("checkpointLocation", url + "-out").option("storageOptions", secret)
-query = out.trigger(availableNow=True).start(url)
-query.awaitTermination()
-print(catalog.snapshot("db").to_arrow("out", ["_change", "id"]).to_pylist(), query.exception())
+try:
+    query = out.trigger(availableNow=True).start(url)
+    query.awaitTermination()
+    print(catalog.snapshot("db").to_arrow("out", ["_change", "id"]).to_pylist(), query.exception())
+except Exception as error:
+    print(error)
 found = lakelog.spark.changes(spark, url, "db", "t", since, **options)
 print([(row._change, row.id) for row in found.collect()])
 target.option("table", "u").option("where", "id < 5000").option("storageOptions", secret).save(url)
@@ -179,8 +183,12 @@ def test_writes_once_tells_how_far_it_is_and_refuses_what_it_must(lines):
 
 
 def test_streams_changes_and_views_are_as_ever(lines):
-    assert lines[16:20] == [
-        "[{'_change': 'insert', 'id': 2001}] None",
+    last = lines.index("[('insert', 2001)]")
+    if has(STREAMS):
+        assert lines[16:last] == ["[{'_change': 'insert', 'id': 2001}] None"]
+    else:
+        assert refusal(STREAMS) in "".join(lines[16:last])
+    assert lines[last : last + 3] == [
         "[('insert', 2001)]",
         "100",
         "True [Row(n=153)]",
@@ -189,6 +197,6 @@ def test_streams_changes_and_views_are_as_ever(lines):
 
 def test_no_secret_is_in_the_event_log(lines):
     """A server logs what it is asked for, with the options of sources."""
-    told = lines[20:]
+    told = lines[lines.index("True [Row(n=153)]") + 1 :]
     assert "False True False" in told
     assert not [line for line in told if line.endswith(" True")]

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.errors import InvalidSchema
 from lakelog.spark.arrow_batches import as_spark
+from newer_spark import TIMES_OF_DAY, needs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,6 +225,7 @@ def write_one(values: pa.Array) -> None:
         transaction.write("t", pa.table({"c": values}))
 
 
+@needs(TIMES_OF_DAY)
 def test_times_of_day_go_by_the_data_source_where_spark_has_them_off(spark, lake, settings):
     want = by_arrow(lake, "times")
     want["time ns"][0] = dt.time(0, 0, 1, 1)

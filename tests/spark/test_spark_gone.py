@@ -15,6 +15,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.errors import ObjectNotFound
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from newer_spark import STREAMS, needs
 from stream_cases import stream
 
 FILES = 6
@@ -75,6 +76,7 @@ def test_a_query_whose_files_go(spark, settings, lake, road):
         lakelog.spark.detach(spark, "going")
 
 
+@needs(STREAMS)
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_stream_whose_files_go(lake, begun):
     """Those that are there when it begins, and those of commits behind that."""

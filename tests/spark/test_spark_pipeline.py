@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from lakelog.cli.demo_data import AIRPORTS, source
 from lakelog.errors import NotFoundError
+from newer_spark import STREAMS, needs
 from processes import HERE
 
 STREAM = "spark-stream"
@@ -32,6 +33,7 @@ def set_back(progress: Path, batches: int) -> None:
                 path.unlink()
 
 
+@needs(STREAMS)
 @pytest.mark.slow("starts a Spark with executors in processes of their own twice: some 40 s alone")
 def test_all_counts_agree_whatever_is_killed(processes, tmp_path):
     url, copy = str(tmp_path / "lake"), str(tmp_path / "copy")

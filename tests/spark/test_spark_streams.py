@@ -15,6 +15,7 @@ import lakelog
 import lakelog.spark
 import pyarrow as pa
 import pytest
+from newer_spark import STREAMS, needs
 from pyspark.errors import StreamingQueryException
 from sample import sampled
 from stream_cases import put
@@ -60,6 +61,7 @@ def forget(notes, number):
         (notes / name).unlink(missing_ok=True)
 
 
+@needs(STREAMS)
 @pytest.mark.slow("some queries, each with processes of Python for its source and its sink")
 def test_from_a_table_into_another_one_through_restarts(spark, catalog, tmp_path):
     for number in range(3):
@@ -86,6 +88,7 @@ def test_from_a_table_into_another_one_through_restarts(spark, catalog, tmp_path
     assert ns(catalog) == [*range(6)]
 
 
+@needs(STREAMS)
 @pytest.mark.slow("two queries that aggregate, which takes a state store")
 def test_whole_results_take_the_place_of_those_before(spark, catalog, tmp_path):
     put(catalog, 1, 2, 3)
@@ -103,6 +106,7 @@ def test_whole_results_take_the_place_of_those_before(spark, catalog, tmp_path):
     assert commits(catalog) == 2
 
 
+@needs(STREAMS)
 @pytest.mark.slow("a query that fails")
 def test_a_stream_says_in_spark_what_it_can_not_go_on_over(spark, catalog, tmp_path):
     put(catalog, 1, 2)
@@ -115,6 +119,7 @@ def test_a_stream_says_in_spark_what_it_can_not_go_on_over(spark, catalog, tmp_p
     assert ns(catalog) == [1, 2]
 
 
+@needs(STREAMS)
 @pytest.mark.slow("a query of changes and three frames of them")
 def test_changes_as_a_frame_and_as_a_stream(spark, catalog, tmp_path):
     put(catalog, 1, 2, 3)
@@ -200,6 +205,7 @@ DYING = """
 """
 
 
+@needs(STREAMS)
 @pytest.mark.slow("each starts a Spark of its own, to be killed")
 @pytest.mark.parametrize("when", sampled("killed streams", ["before", "after"], 1))
 def test_a_query_that_is_killed_around_its_commit_has_each_row_once(spark, catalog, tmp_path, when):
@@ -209,16 +215,18 @@ def test_a_query_that_is_killed_around_its_commit_has_each_row_once(spark, catal
     progress, url = tmp_path / "progress", catalog.url
     env = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-c", textwrap.dedent(DYING), url, str(progress), when, "1"]
-    process = subprocess.Popen(
-        command, env=env, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        process = subprocess.Popen(
+            command, env=env, start_new_session=True, stdout=out, stderr=subprocess.STDOUT
+        )
     try:
         assert process.wait(LIMIT_S) != 0
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert sorted(path.name for path in (progress / "offsets").glob("?")) == ["0", "1"]
+    begun = sorted(path.name for path in (progress / "offsets").glob("?"))
+    assert begun == ["0", "1"], said.read_text()
     assert [path.name for path in (progress / "commits").glob("?")] == ["0"]
     assert commits(catalog) == (1 if when == "before" else 2)
     put(catalog, 3)

@@ -18,6 +18,7 @@ from lakelog.spark.arrow_types import is_direct, read_type, spark_schema, spark_
 from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.native import read_files
+from newer_spark import TIMES_OF_DAY, needs
 
 D = decimal.Decimal
 DAY = dt.date(2024, 2, 29)
@@ -271,6 +272,7 @@ def test_timestamps_without_zone_do_not_move_with_the_session(spark, files, sett
     assert [each.c for each in frame.collect()] == [*TIMES, None]
 
 
+@needs(TIMES_OF_DAY)
 def test_times_of_day_need_spark_to_allow_them(spark, write, settings):
     table = pa.table(
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lakelog.errors import SparkUnsupported
-from lakelog.spark.versions import check_version
+from lakelog.spark.versions import check_stream_source, check_version
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "3.4.0", "2.4.8", "3.10.1"])
@@ -18,3 +18,16 @@ def test_an_old_spark_is_told_what_it_lacks(version):
 @pytest.mark.parametrize("version", ["4.0.0", "4.3.0", "4.10.2", "5.0.0.dev1", "4.1.0-preview2"])
 def test_others_are_not(version):
     check_version(version)
+
+
+@pytest.mark.parametrize("version", ["4.0.5", "4.1.4", "4.1.0-preview2"])
+def test_a_spark_without_streams_from_tables_says_which_has_them(version):
+    with pytest.raises(SparkUnsupported, match="can't stream from a table") as error:
+        check_stream_source(version)
+    assert version in str(error.value)
+    assert "Use Spark 4.2 or later" in str(error.value)
+
+
+@pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "4.10.2", "5.0.0.dev1"])
+def test_later_ones_have_them(version):
+    check_stream_source(version)

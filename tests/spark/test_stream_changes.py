@@ -9,8 +9,11 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.errors import UsageError
+from newer_spark import STREAMS, needs
 from stream_cases import put, stream
 from stream_history import History, commit, counted, now, sums
+
+pytestmark = needs(STREAMS)
 
 
 @pytest.fixture

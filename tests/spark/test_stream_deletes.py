@@ -9,10 +9,13 @@ from threading import Event
 
 import lakelog
 import pytest
-from lakelog.spark import followed, stream_source
+from lakelog.spark import followed
 from lakelog.testing.doubles import PassingStore
+from newer_spark import STREAMS, needs
 from stream_cases import late, put, stream
 from stream_history import commit, counted
+
+pytestmark = needs(STREAMS)
 
 
 @pytest.fixture
@@ -136,9 +139,12 @@ def test_a_delete_by_a_slow_clock_comes_behind_its_rows(catalog):
 
 def test_a_delete_waits_for_rows_of_later_batches(catalog, monkeypatch):
     """Of each log a few commits are looked at for one batch."""
+    put(catalog, 0)
+    stream(catalog)  # only where there are streams there is the module
+    from lakelog.spark import stream_source
+
     for module in (followed, stream_source):
         monkeypatch.setattr(module, "COMMITS_AT_ONCE", 2)
-    put(catalog, 0)
     before = catalog.snapshot("db").token
     for number in range(1, 6):
         put(catalog, number, number + 10, writer="v")

@@ -14,8 +14,10 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.errors import UsageError
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from newer_spark import STREAMS, needs
 from stream_cases import late, ns, put, stream
+
+pytestmark = needs(STREAMS)
 
 
 @pytest.fixture
@@ -102,6 +104,8 @@ def test_bytes_are_a_limit_too(catalog):
     assert [ns(rows) for rows in query.batches()] == [[4, 5], [6]]
     put(catalog, 7)
     put(catalog, 8)
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
     assert ns(query.batch(ReadAllAvailable())) == [7, 8]
 
 

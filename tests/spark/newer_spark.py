@@ -1,0 +1,44 @@
+"""What an older Spark can't do: there its tests hold that lakelog names the version that can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyspark
+import pytest
+from lakelog.spark.versions import STREAM_SOURCE, is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+STREAMS: Final = "streams from tables"
+TIMES_OF_DAY: Final = "times of day"
+FIRST: Final = {STREAMS: STREAM_SOURCE, TIMES_OF_DAY: (4, 1)}
+# A test that needs what only newer Sparks have is marked with what that is, a key of FIRST.
+needs = pytest.mark.needs_spark
+
+
+def has(what: str) -> bool:
+    """Whether the Spark that runs here can do it."""
+    return not is_older(pyspark.__version__, FIRST[what])
+
+
+def refusal(what: str) -> str:
+    """What the error on an older one says."""
+    return "Use Spark {}.{} or later".format(*FIRST[what])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """On an older Spark a marked test must fail by that error: it counts as expected to fail."""
+    mark = item.get_closest_marker("needs_spark")
+    if mark is None or has(mark.args[0]):
+        return (yield)
+    try:
+        yield
+    except Exception as error:
+        if refusal(mark.args[0]) not in str(error):
+            raise
+    else:
+        pytest.fail(f"Spark {pyspark.__version__} has {mark.args[0]}: FIRST is wrong")
+    pytest.xfail(f"Spark {pyspark.__version__} has no {mark.args[0]}, as the error said")
