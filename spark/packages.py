@@ -17,7 +17,7 @@ EXCLUDES: Final = "spark.jars.excludes"
 # hadoop-aws asks for a bundle of the whole SDK of Amazon, 686 MB. By version of Hadoop the version
 # of that SDK, of which hadoop-aws uses these parts: 14 MB with all that they need. For other
 # Hadoops the bundle comes.
-_SDKS: Final = {"3.5.0": "2.35.4"}
+_SDKS: Final = {"3.5.0": "2.35.4", "3.4.2": "2.29.52"}
 _SDK_PARTS: Final = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _BUNDLE: Final = "software.amazon.awssdk:bundle"
 # Spark has these itself; others beside them would be for nothing.

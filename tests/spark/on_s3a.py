@@ -21,7 +21,9 @@ import pytest
 from lakelog.errors import UsageError
 from lakelog.testing.fault_proxy import FaultProxy, Reply, Request, fault_proxy, s3_error
 from lakelog.testing.servers import direct, moto_server
+from newer_spark import STREAMS, has, refusal
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import StreamingQueryException
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -342,6 +344,11 @@ def _write_and_follow(spark: SparkSession, options: dict[str, Any], progress: Pa
     assert not found(shown(changes) + repr(changes) + repr(rows))
     out = about(rows.writeStream, table="out", writer="out", checkpointLocation=str(progress))
     query = out.trigger(availableNow=True).start(URL)
+    if not has(STREAMS):
+        with pytest.raises(StreamingQueryException, match=refusal(STREAMS)) as refused:
+            query.awaitTermination()
+        assert not found(str(refused.value))
+        return
     query.awaitTermination()
     assert catalog.snapshot("db").to_arrow("out").num_rows == 2
     told = [str(each) for each in query.recentProgress]

@@ -24,7 +24,7 @@ def test_on_s3a():
     if not (IVY / "jars" / NEEDED).exists():
         if os.environ.get("CI"):
             pytest.fail(f"{IVY} lacks {NEEDED}: make setup fetches it")
-        pytest.skip("hadoop-aws isn't there: make s3a fetches it")
+        pytest.skip(f"{IVY} lacks {NEEDED}: tests/spark/fetch_s3a.py fetches it")
     done = subprocess.run(
         [
             sys.executable,
@@ -51,18 +51,21 @@ def test_on_s3a():
     assert int(passed[1]) == (HERE / "on_s3a.py").read_text().count("\ndef test_"), said
 
 
-def test_s3a_is_that_of_sparks_hadoop():
+@pytest.mark.parametrize("hadoop", ["3.5.0", "3.4.2"])
+def test_s3a_is_that_of_sparks_hadoop(hadoop, monkeypatch):
     """Without the SDK's bundle of 686 MB, and without what Spark has itself."""
+    monkeypatch.setattr("lakelog.spark.packages.hadoop_version", lambda: hadoop)
     found = package_settings(["s3a", "a:b:1", "s3a"], {PACKAGES: "c:d:2", EXCLUDES: "e:f"})
     packages = found[PACKAGES].split(",")
-    assert packages[:2] == ["c:d:2", f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"]
+    assert packages[:2] == ["c:d:2", f"org.apache.hadoop:hadoop-aws:{hadoop}"]
     assert packages[-1] == "a:b:1"
     assert len({each.rpartition(":")[2] for each in packages[2:-1]}) == 1
     excludes = found[EXCLUDES].split(",")
     assert excludes[:2] == ["e:f", "software.amazon.awssdk:bundle"]
 
 
-def test_the_document_names_the_same():
+def test_the_document_names_those_of_the_newest_spark(monkeypatch):
+    monkeypatch.setattr("lakelog.spark.packages.hadoop_version", lambda: "3.5.0")
     text = (HERE.parents[1] / "docs" / "spark.md").read_text().replace("\\\n", "")
     found = package_settings(["s3a"], {})
     assert f"--packages {found[PACKAGES]} --exclude-packages {found[EXCLUDES]} " in text
@@ -71,8 +74,8 @@ def test_the_document_names_the_same():
 def test_another_hadoop_takes_what_its_connector_asks_for(monkeypatch):
     from lakelog.spark import packages
 
-    monkeypatch.setattr(packages, "hadoop_version", lambda: "3.4.2")
-    assert package_settings(["s3a"], {}) == {PACKAGES: "org.apache.hadoop:hadoop-aws:3.4.2"}
+    monkeypatch.setattr(packages, "hadoop_version", lambda: "3.4.0")
+    assert package_settings(["s3a"], {}) == {PACKAGES: "org.apache.hadoop:hadoop-aws:3.4.0"}
 
 
 @pytest.mark.parametrize("packages", ["s3a", ["hadoop-aws"], ["a:b"], ["a::1"], [""]])
