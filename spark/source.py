@@ -100,10 +100,10 @@ class LakelogDataSource(DataSource):
         Raises:
             SparkUnsupported: This Spark can't have one.
         """
+        asked = stream_options(self.options)
         check_stream_source(pyspark.__version__)
         from .stream_source import LakelogStreamReader
 
-        asked = stream_options(self.options)
         return LakelogStreamReader(asked, schema, is_told=self._token is None)
 
     def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 STREAMS: Final = "streams from tables"
 TIMES_OF_DAY: Final = "times of day"
 FIRST: Final = {STREAMS: STREAM_SOURCE, TIMES_OF_DAY: (4, 1)}
-# A test that needs what only newer Sparks have is marked with what that is, a key of FIRST.
+# A test is marked with what it needs of newer Sparks, a key of FIRST; with None where it needs
+# nothing that the other tests of its file do.
 needs = pytest.mark.needs_spark
 
 
@@ -32,13 +33,14 @@ def refusal(what: str) -> str:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """On an older Spark a marked test must fail by that error: it counts as expected to fail."""
     mark = item.get_closest_marker("needs_spark")
-    if mark is None or has(mark.args[0]):
+    what = mark.args[0] if mark else None
+    if what is None or has(what):
         return (yield)
     try:
         yield
     except Exception as error:
-        if refusal(mark.args[0]) not in str(error):
+        if refusal(what) not in str(error):
             raise
     else:
-        pytest.fail(f"Spark {pyspark.__version__} has {mark.args[0]}: FIRST is wrong")
-    pytest.xfail(f"Spark {pyspark.__version__} has no {mark.args[0]}, as the error said")
+        pytest.fail(f"Spark {pyspark.__version__} has {what}: FIRST is wrong")
+    pytest.xfail(f"Spark {pyspark.__version__} has no {what}, as the error said")

@@ -214,10 +214,10 @@ def test_commits_of_other_tables_make_no_batches(catalog):
 
 
 def test_after_many_such_commits_the_stream_moves_on_in_its_checkpoint(catalog, monkeypatch):
-    monkeypatch.setattr("lakelog.spark.stream_source.COMMITS_AT_ONCE", 2)
-    monkeypatch.setattr("lakelog.spark.followed.COMMITS_AT_ONCE", 2)
     put(catalog, 1)
     query = stream(catalog)
+    monkeypatch.setattr("lakelog.spark.stream_source.COMMITS_AT_ONCE", 2)
+    monkeypatch.setattr("lakelog.spark.followed.COMMITS_AT_ONCE", 2)
     assert ns(query.batch()) == [1]
     for number in range(2, 9):
         put(catalog, 7, table="other")
@@ -249,6 +249,7 @@ def test_what_spark_keeps_is_small_and_plain(catalog):
     assert kept | {"cut": ""} == {"lakelog": 1, "table": "t", "feed": False, "cut": ""}
 
 
+@needs(None)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
