@@ -25,7 +25,7 @@ from .partition_columns import WRITER_COLUMN
 from .selection import GONE, Selection, selection
 from .source_options import SourceAccess, flag, names, need, refuse_unknown
 from .stream_options import changes_options, is_followed, stream_options
-from .versions import check_stream_source
+from .versions import check_stream_sink, check_stream_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,7 +113,12 @@ class LakelogDataSource(DataSource):
         return LakelogWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakelogStreamWriter:
-        """What writes the batches of a stream; see `LakelogStreamWriter`."""
+        """What writes the batches of a stream; see `LakelogStreamWriter`.
+
+        Raises:
+            SparkUnsupported: This Spark can't have one.
+        """
+        check_stream_sink(pyspark.__version__)
         from .stream_sink import LakelogStreamWriter
 
         return LakelogStreamWriter(self.options, schema, overwrite)

@@ -8,6 +8,7 @@ from typing import Final
 from ..errors import SparkUnsupported
 
 OLDEST: Final = (4, 0)
+STREAM_SINK: Final = (4, 1)
 STREAM_SOURCE: Final = (4, 2)
 
 
@@ -46,6 +47,24 @@ def check_stream_source(version: str) -> None:
             key=version,
             hint="Use Spark 4.2 or later; an older one has streams into tables, and "
             "lakelog.spark.changes(...) gives what was committed since a job last asked",
+        )
+
+
+def check_stream_sink(version: str) -> None:
+    """Refuse a stream into a table on a Spark that hands a sink in Python no Arrow.
+
+    Args:
+        version: As for `check_version`.
+    Raises:
+        SparkUnsupported: It does.
+    """
+    if is_older(version, STREAM_SINK):
+        raise SparkUnsupported(
+            f"Spark {version} can't stream into a table by format('lakelog'): it hands a sink in "
+            "Python no Arrow",
+            key=version,
+            hint="Use Spark 4.1 or later; an older one has foreachBatch, with "
+            "lakelog.spark.write(..., app_id=..., app_version=batch) in it each batch comes once",
         )
 
 

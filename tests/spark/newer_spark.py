@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 import pyspark
 import pytest
-from lakelog.spark.versions import STREAM_SOURCE, is_older
+from lakelog.spark.versions import STREAM_SINK, STREAM_SOURCE, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 STREAMS: Final = "streams from tables"
+SINKS: Final = "streams into tables"
 TIMES_OF_DAY: Final = "times of day"
-FIRST: Final = {STREAMS: STREAM_SOURCE, TIMES_OF_DAY: (4, 1)}
+SOME_COLUMNS: Final = "inserts of some columns"
+FIRST: Final = {
+    STREAMS: STREAM_SOURCE,
+    SINKS: STREAM_SINK,
+    TIMES_OF_DAY: (4, 1),
+    SOME_COLUMNS: (4, 1),
+}
+# Spark refuses by itself what it can't; the rest is lakelog's to refuse.
+SPARKS_OWN: Final = {SOME_COLUMNS: "Cannot find data for the output column"}
 # A test is marked with what it needs of newer Sparks, a key of FIRST; with None where it needs
 # nothing that the other tests of its file do.
 needs = pytest.mark.needs_spark
@@ -26,7 +35,7 @@ def has(what: str) -> bool:
 
 def refusal(what: str) -> str:
     """What the error on an older one says."""
-    return "Use Spark {}.{} or later".format(*FIRST[what])
+    return SPARKS_OWN.get(what) or "Use Spark {}.{} or later".format(*FIRST[what])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,7 @@ import pytest
 from lakelog.errors import InvalidName, LakelogError, UsageError
 from lakelog.spark import sql_catalog
 from lakes import build
+from newer_spark import SOME_COLUMNS, needs
 
 
 @pytest.fixture
@@ -213,10 +214,10 @@ def test_rows_are_inserted(spark, lake):
     lakelog.spark.attach(spark, "lake", lake.url, writer="sql", progress=told.append)
     spark.sql("INSERT INTO lake.weather.hourly VALUES (50, 0.5), (51, null)")
     assert told[-1].tasks_done == told[-1].tasks > 0
-    spark.sql("INSERT INTO lake.weather.hourly (hour) SELECT hour + 50 FROM lake.weather.hourly")
+    spark.sql("INSERT INTO lake.weather.hourly SELECT hour + 50, null FROM lake.weather.hourly")
     assert lake.snapshot("weather").to_arrow("hourly").num_rows == 16
-    spark.range(52, 54).selectExpr("id AS hour").createOrReplaceTempView("more")
-    spark.sql("INSERT OVERWRITE lake.weather.hourly (hour) SELECT hour FROM more")
+    spark.range(2, 4).selectExpr("id AS hour").createOrReplaceTempView("more")
+    spark.sql("INSERT OVERWRITE lake.weather.hourly (hour, temp) SELECT hour + 50, null FROM more")
     own = lake.snapshot("weather").to_arrow("hourly", ["hour"], writer="sql")
     assert sorted(own["hour"].to_pylist()) == [52, 53]  # of this writer alone
     assert rows_of(spark, "SELECT count(*) FROM lake.weather.hourly") == [(8,)]
@@ -227,6 +228,17 @@ def test_rows_are_inserted(spark, lake):
     assert told[-1].tasks_done == told[-1].tasks > 0
     with pytest.raises(Exception, match="CANNOT_SAFELY_CAST"):
         spark.sql("INSERT INTO lake.weather.hourly VALUES ('x', 0.5)")
+
+
+@needs(SOME_COLUMNS)
+def test_columns_that_an_insert_leaves_out_are_null(spark, lake):
+    lakelog.spark.attach(spark, "lake", lake.url, writer="sql")
+    spark.sql("INSERT INTO lake.weather.hourly (hour) VALUES (50)")
+    found = rows_of(spark, "SELECT hour, temp FROM lake.weather.hourly WHERE hour = 50")
+    assert found == [(50, None)]
+    spark.sql("INSERT OVERWRITE lake.weather.hourly (temp) VALUES (0.5)")
+    own = lake.snapshot("weather").to_arrow("hourly", writer="sql")
+    assert own.to_pylist() == [{"hour": None, "temp": 0.5}]
 
 
 def test_a_table_is_made_of_a_query(spark, lake):
@@ -278,7 +290,7 @@ def test_rows_are_inserted_into_partitions(spark, lake):
     assert lakelog.spark.files_read(monday).read == 2
     spark.sql("INSERT INTO lake.weather.sales SELECT repeat('x', 300), 6, 6.0")  # makes no name
     assert partitions() == ["", *wanted]
-    spark.sql("INSERT OVERWRITE lake.weather.sales (shop, day) VALUES (7, 'fri')")
+    spark.sql("INSERT OVERWRITE lake.weather.sales (shop, day, sold) VALUES (7, 'fri', null)")
     assert partitions() == ["day=fri"]
     assert rows_of(spark, "SELECT day, sold FROM lake.weather.sales WHERE shop = 7") == [
         ("fri", None)

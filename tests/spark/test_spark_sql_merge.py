@@ -244,7 +244,7 @@ def test_what_others_change_meanwhile_is_a_conflict(spark, lake, monkeypatch, te
 
 
 def test_a_guest_of_this_log_is_seen_as_well(spark, lake, monkeypatch):
-    spark.sql("INSERT INTO lake.db.t (id, place) VALUES (900, 'sql')")
+    spark.sql("INSERT INTO lake.db.t VALUES (900, 'sql', null, null, null, null)")
     real = sql_changes._Change._look_again
 
     def then_commit(self, *args, **given):

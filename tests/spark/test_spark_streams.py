@@ -15,7 +15,7 @@ import lakelog
 import lakelog.spark
 import pyarrow as pa
 import pytest
-from newer_spark import STREAMS, needs
+from newer_spark import SINKS, STREAMS, needs
 from pyspark.errors import StreamingQueryException
 from sample import sampled
 from stream_cases import put
@@ -174,7 +174,6 @@ DYING = """
     from pathlib import Path
     import lakelog, lakelog.spark
     from lakelog.spark.source import LakelogDataSource
-    from lakelog.spark.stream_sink import LakelogStreamWriter
 
     url, progress, when, batch = sys.argv[1:]
 
@@ -184,15 +183,17 @@ DYING = """
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         return pid
 
-    class Writer(LakelogStreamWriter):
-        def commit(self, messages, batchId):
-            if when == "after" or batchId < int(batch):
-                super().commit(messages, batchId)
-            if batchId == int(batch):
-                os.kill(jvm(), signal.SIGKILL)
-
     class Source(LakelogDataSource):
         def streamWriter(self, schema, overwrite):
+            from lakelog.spark.stream_sink import LakelogStreamWriter
+
+            class Writer(LakelogStreamWriter):
+                def commit(self, messages, batchId):
+                    if when == "after" or batchId < int(batch):
+                        super().commit(messages, batchId)
+                    if batchId == int(batch):
+                        os.kill(jvm(), signal.SIGKILL)
+
             return Writer(self.options, schema, overwrite)
 
     spark = lakelog.spark.session("killed", "local[2]")
@@ -236,3 +237,16 @@ def test_a_query_that_is_killed_around_its_commit_has_each_row_once(spark, catal
     # What was written for a batch that the log has not is nobody's, and nothing was written twice.
     left = len(list(Path(url, "sink").rglob("*.parquet")))
     assert left - catalog.snapshot("db").files("out").num_rows == (1 if when == "before" else 0)
+
+
+@needs(SINKS)
+@pytest.mark.slow("a query with processes of Python for its sink")
+def test_from_files_into_a_table(spark, catalog, tmp_path):
+    """Older Sparks that have no stream from a table have this."""
+    folder = str(tmp_path / "in")
+    spark.range(0, 60, 1, 6).selectExpr("id AS n").write.parquet(folder)
+    rows = spark.readStream.schema("n bigint").option("maxFilesPerTrigger", 3).parquet(folder)
+    for _ in range(2):  # the second time there is nothing new
+        writes(rows, catalog, tmp_path / "progress")
+        assert ns(catalog) == [*range(60)]
+        assert commits(catalog) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lakelog.errors import SparkUnsupported
-from lakelog.spark.versions import check_stream_source, check_version
+from lakelog.spark.versions import check_stream_sink, check_stream_source, check_version
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "3.4.0", "2.4.8", "3.10.1"])
@@ -28,6 +28,17 @@ def test_a_spark_without_streams_from_tables_says_which_has_them(version):
     assert "Use Spark 4.2 or later" in str(error.value)
 
 
+@pytest.mark.parametrize("version", ["4.0.5", "4.0.0"])
+def test_a_spark_without_streams_into_tables_says_what_else_there_is(version):
+    with pytest.raises(SparkUnsupported, match="can't stream into a table") as error:
+        check_stream_sink(version)
+    assert version in str(error.value)
+    assert "Use Spark 4.1 or later" in str(error.value)
+    assert "foreachBatch" in str(error.value)
+
+
 @pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "4.10.2", "5.0.0.dev1"])
 def test_later_ones_have_them(version):
     check_stream_source(version)
+    check_stream_sink(version)
+    check_stream_sink("4.1.0")
