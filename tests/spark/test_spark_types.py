@@ -276,10 +276,12 @@ def test_timestamps_without_zone_do_not_move_with_the_session(spark, files, sett
 def test_times_of_day_need_spark_to_allow_them(spark, write, settings):
     table = pa.table(
         {
-            "s": pa.array([1, None], pa.time32("s")),
-            "ms": pa.array([1001, None], pa.time32("ms")),
-            "us": pa.array([1_000_001, None], pa.time64("us")),
-            "ns": pa.array([1_000_001_999, None], pa.time64("ns")),
+            "s": pa.array([1, None, 86_399, 0], pa.time32("s")),
+            "ms": pa.array([1001, None, 86_399_999, 45_296_700], pa.time32("ms")),
+            "us": pa.array([1_000_001, None, 86_399_999_999, 3_599_999_999], pa.time64("us")),
+            "ns": pa.array(
+                [1_000_001_999, None, 86_399_999_999_999, 3_600_000_000_000], pa.time64("ns")
+            ),
         }
     )
     file = write("t.parquet", table)
@@ -293,6 +295,8 @@ def test_times_of_day_need_spark_to_allow_them(spark, write, settings):
     ).collect()
     assert tuple(found[0]) == ("00:00:01", "00:00:01.001", "00:00:01.000001", "00:00:01.000001")
     assert tuple(found[1]) == (None,) * 4
+    assert tuple(found[2]) == ("23:59:59", "23:59:59.999", "23:59:59.999999", "23:59:59.999999")
+    assert tuple(found[3]) == ("00:00:00", "12:34:56.7", "00:59:59.999999", "01:00:00")
 
 
 def test_types_spark_cannot_hold_are_named(spark):
