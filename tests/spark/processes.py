@@ -32,14 +32,19 @@ class Processes:
         self._folder = folder
         self._started: dict[str, subprocess.Popen[str]] = {}
 
-    def python(self, name: str, *argv: object) -> None:
+    def python(
+        self, name: str, *argv: object, more: Mapping[str, str | None] | None = None
+    ) -> None:
         """Start this Python, with this lakelog."""
         path = os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")]))
-        self.start(name, [sys.executable, *argv], {"PYTHONPATH": path})
+        self.start(name, [sys.executable, *argv], {"PYTHONPATH": path} | dict(more or {}))
 
-    def start(self, name: str, argv: list[object], more: Mapping[str, str] | None = None) -> None:
-        """Start a program; what it says goes to `<name>.out`."""
-        env = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"} | dict(more or {})
+    def start(
+        self, name: str, argv: list[object], more: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Start a program; what it says goes to `<name>.out`. None takes a variable out."""
+        changed = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"} | dict(more or {})
+        env = {key: value for key, value in changed.items() if value is not None}
         with (self._folder / f"{name}.out").open("w") as out:
             self._started[name] = subprocess.Popen(
                 [str(word) for word in argv], env=env, start_new_session=True, cwd=self._folder,

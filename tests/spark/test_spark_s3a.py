@@ -6,25 +6,19 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from lakelog.errors import UsageError
 from lakelog.spark.packages import EXCLUDES, PACKAGES, hadoop_version, package_settings
-
-HERE = Path(__file__).resolve().parent
-IVY = HERE.parents[1] / ".venv" / "ivy"  # `make setup` fetches the jars there
-NEEDED = f"org.apache.hadoop_hadoop-aws-{hadoop_version()}.jar"
+from processes import HERE
+from s3a_jars import need_jars
 
 
 @pytest.mark.s3
 @pytest.mark.slow("starts a JVM with hadoop-aws, and two servers")
 @pytest.mark.timeout(580)
 def test_on_s3a():
-    if not (IVY / "jars" / NEEDED).exists():
-        if os.environ.get("CI"):
-            pytest.fail(f"{IVY} lacks {NEEDED}: make setup fetches it")
-        pytest.skip(f"{IVY} lacks {NEEDED}: tests/spark/fetch_s3a.py fetches it")
+    folder = need_jars()
     done = subprocess.run(
         [
             sys.executable,
@@ -38,7 +32,7 @@ def test_on_s3a():
             str(HERE / "on_s3a.py"),
         ],
         cwd=HERE.parents[1],
-        env={**os.environ, "LAKELOG_IVY": str(IVY)},
+        env={**os.environ, "LAKELOG_IVY": folder},
         capture_output=True,
         text=True,
         check=False,
