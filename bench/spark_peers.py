@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import sys
 from pathlib import Path
 
 # Spark keeps the code of 100 stages that it has generated and compiled. Where a bench has more, who
@@ -14,14 +16,43 @@ CODE_KEPT = {"spark.sql.codegen.cache.maxEntries": 10_000}
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options by which peers are named."""
+# Of a jar or a package: which peer, and for which Spark it was built.
+BUILT_FOR = re.compile(r"(delta|iceberg)-spark(?:-runtime)?[-_](\d+\.\d+)_2\.\d+")
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of a bench, with those by which peers are named. What was built for another Spark
+    than the one that is here is left out, and so is a peer that nobody names: stderr says so."""
     parser.add_argument(
         "--packages", nargs="*", default=[], help="of peers, which Spark fetches from Maven Central"
     )
     parser.add_argument(
         "--jars", nargs="*", default=[], help="the same as jars, which `mvn dependency:get` fetched"
     )
+    args = parser.parse_args()
+    here = spark_here()
+    for names in (args.packages, args.jars):
+        for name in list(names):
+            built = BUILT_FOR.search(name)
+            if built and built[2] != here:
+                names.remove(name)
+                left_out(name, f"it is for Spark {built[2]}, and this is {here}")
+    for peer in ("delta", "iceberg"):
+        if not has(peer, args):
+            left_out(peer.title(), f"no jar or package of it for Spark {here} is named")
+    return args
+
+
+def spark_here() -> str:
+    """Major and minor number of the Spark that runs."""
+    import pyspark
+
+    return ".".join(pyspark.__version__.split(".")[:2])
+
+
+def left_out(what: str, why: str) -> None:
+    """Say what a bench can't measure here."""
+    print(f"left out: {what}: {why}", file=sys.stderr, flush=True)
 
 
 def has(peer: str, args: argparse.Namespace) -> bool:
@@ -45,6 +76,8 @@ def settings(warehouse: Path, args: argparse.Namespace) -> dict[str, object]:
         extensions.append("io.delta.sql.DeltaSparkSessionExtension")
         catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         found["spark.sql.catalog.spark_catalog"] = catalog
+        # It takes 50 tasks for each state of a log, which are half a minute of a few busy cores.
+        found["spark.databricks.delta.snapshotPartitions"] = 2
     if has("iceberg", args):
         extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         found["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"

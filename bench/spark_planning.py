@@ -1,7 +1,9 @@
 """How long Spark takes to plan a query over many known files: our file index beside Spark's own
-road.
+road, and tables of lakelog beside those of Delta and Iceberg.
 
     python bench/spark_planning.py [--files 1000 10000] [--repeat 3] [--listing 1000000]
+    python bench/spark_planning.py --tables 10000 100000 [--repeat 3]
+        [--packages io.delta:delta-spark_4.1_2.13:4.4.0 ... | --jars delta-spark.jar ...]
 
 Writes one small Parquet file and hard-links it, so that all files exist and Spark's look-ups
 succeed. Each number is the time from paths and sizes to the finished physical plan of a filtered
@@ -10,6 +12,13 @@ task, and as Spark's own relation does it. `--listing` makes a log of so many fi
 data, and times how long the index takes to list those that a query's filters leave: the first time
 that a column is asked for, and for other constants (`listFiles`, without the rest of planning); and
 says how much of the driver's heap the list holds.
+
+`--tables` makes tables of so many files without any data, whose logs have the same entries, and
+times a query of each from opening the table to where its first task could start: files are listed,
+skipped and put into splits by then (Iceberg does that for its physical plan, Spark's own scans
+after it). Peers take part where they are named for the Spark that runs (see
+`spark_selective.py`). Nothing is kept from one query to the next: Delta's cache of logs is emptied,
+and Iceberg's is off. Median, and in brackets the processor time.
 """
 
 from __future__ import annotations
@@ -25,6 +34,8 @@ from pathlib import Path
 import lakelog.spark
 import pyarrow as pa
 import pyarrow.parquet as pq
+import spark_logs
+import spark_peers as peers
 import tables
 from lakelog.catalog.data.parquet import footer_digest
 from lakelog.spark import file_index, parquet_paths
@@ -148,13 +159,61 @@ def listed(frame) -> tuple[float, int]:
     return time.perf_counter() - start, count
 
 
+QUERIES = {
+    "10 ids": "SELECT count(*) FROM planned WHERE id BETWEEN {n} AND {n} + 9",
+    "all": "SELECT sum(id) FROM planned",
+}
+
+
+def planning(spark, road, query: str) -> tuple[float, float]:
+    """Seconds and processor time of one query, from opening its table to its first task."""
+    busy, start = peers.busy_s(), time.perf_counter()
+    road().createOrReplaceTempView("planned")
+    spark.sql(query)._jdf.queryExecution().toRdd()
+    return time.perf_counter() - start, peers.busy_s() - busy
+
+
+def beside_peers(spark, root: Path, options: argparse.Namespace) -> None:
+    small = spark_logs.roads(spark, root, 100, options)
+    for road in [*small.values()] * 2:  # loads the classes
+        for query in QUERIES.values():
+            planning(spark, road, query.format(n=50))
+    for count in options.tables:
+        roads = spark_logs.roads(spark, root, count, options)
+        print(f"\n## From opening a table of {count:,} files to the first task")
+        tables.head("rows of", *roads)
+        for name, query in QUERIES.items():
+            times: dict[str, list[tuple[float, float]]] = {road: [] for road in roads}
+            for turn in range(options.repeat):
+                for each, road in roads.items():
+                    text = query.format(n=count // 2 + 100 * turn)
+                    times[each].append(planning(spark, road, text))
+                    print(f"{name}, {each}: {times[each][-1][0]:.2f} s", file=sys.stderr)
+            cells = [
+                [statistics.median(column) for column in zip(*each)] for each in times.values()
+            ]
+            tables.row(name, *(f"{taken:.2f} s ({busy:.1f})" for taken, busy in cells))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--count", action="store_true", help="count the rows, too")
     parser.add_argument("--listing", type=int, default=0, help="so many files, skipped by filters")
-    options = parser.parse_args()
+    parser.add_argument("--tables", type=int, nargs="+", default=[], help="beside the peers")
+    options = peers.arguments(parser)
+    if options.tables:
+        with tempfile.TemporaryDirectory() as name:
+            given = {"spark.driver.memory": "4g", "spark.sql.adaptive.enabled": False}
+            given["spark.sql.shuffle.partitions"] = 2  # Delta reads its log by queries
+            given["spark.sql.catalog.ice.cache-enabled"] = False
+            given |= peers.settings(Path(name, "warehouse"), options)
+            spark = session("planning", **given)
+            print(f"Spark {spark.version}, {os.cpu_count()} cores, local files", file=sys.stderr)
+            beside_peers(spark, Path(name), options)
+            spark.stop()
+        return
     spark = session("planning", **{LISTING: SPARKS_OWN, "spark.driver.memory": "4g"})
     print(
         f"Spark {spark.version}, {os.cpu_count()} cores, local files, median seconds",

@@ -141,8 +141,7 @@ def main() -> None:
     parser.add_argument("--files-a-month", type=int, default=4)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=7)
-    peers.add_arguments(parser)
-    args = parser.parse_args()
+    args = peers.arguments(parser)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         url = str(root / "lake")

@@ -206,8 +206,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8, help="of each large table")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--driver-memory", default="6g")
-    peers.add_arguments(parser)
-    args = parser.parse_args()
+    args = peers.arguments(parser)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         url = str(root / "lake")

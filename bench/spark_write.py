@@ -86,8 +86,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8, help="that are read")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--driver-memory", default="4g")
-    peers.add_arguments(parser)
-    args = parser.parse_args()
+    args = peers.arguments(parser)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = Path(sys.executable).with_name("tpchgen-cli")
