@@ -20,16 +20,19 @@ TICK = os.sysconf("SC_CLK_TCK")
 BUILT_FOR = re.compile(r"(delta|iceberg)-spark(?:-runtime)?[-_](\d+\.\d+)_2\.\d+")
 
 
-def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options of a bench, with those by which peers are named. What was built for another Spark
-    than the one that is here is left out, and so is a peer that nobody names: stderr says so."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options by which peers are named."""
     parser.add_argument(
         "--packages", nargs="*", default=[], help="of peers, which Spark fetches from Maven Central"
     )
     parser.add_argument(
         "--jars", nargs="*", default=[], help="the same as jars, which `mvn dependency:get` fetched"
     )
-    args = parser.parse_args()
+
+
+def fitting(args: argparse.Namespace) -> argparse.Namespace:
+    """The same without what was built for another Spark than the one that is here. Of that, and of
+    a peer that nobody names, stderr tells."""
     here = spark_here()
     for names in (args.packages, args.jars):
         for name in list(names):

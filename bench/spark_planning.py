@@ -202,7 +202,8 @@ def main() -> None:
     parser.add_argument("--count", action="store_true", help="count the rows, too")
     parser.add_argument("--listing", type=int, default=0, help="so many files, skipped by filters")
     parser.add_argument("--tables", type=int, nargs="+", default=[], help="beside the peers")
-    options = peers.arguments(parser)
+    peers.add_arguments(parser)
+    options = peers.fitting(parser.parse_args())
     if options.tables:
         with tempfile.TemporaryDirectory() as name:
             given = {"spark.driver.memory": "4g", "spark.sql.adaptive.enabled": False}

@@ -141,7 +141,8 @@ def main() -> None:
     parser.add_argument("--files-a-month", type=int, default=4)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=7)
-    args = peers.arguments(parser)
+    peers.add_arguments(parser)
+    args = peers.fitting(parser.parse_args())
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         url = str(root / "lake")

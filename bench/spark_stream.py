@@ -149,7 +149,8 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=60)
     parser.add_argument("--rows", type=int, default=1_000, help="of each file")
     parser.add_argument("--rounds", type=int, default=3)
-    args = peers.arguments(parser)
+    peers.add_arguments(parser)
+    args = peers.fitting(parser.parse_args())
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         url = str(root / "lake")

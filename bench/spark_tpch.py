@@ -206,7 +206,8 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8, help="of each large table")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--driver-memory", default="6g")
-    args = peers.arguments(parser)
+    peers.add_arguments(parser)
+    args = peers.fitting(parser.parse_args())
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         url = str(root / "lake")

@@ -86,7 +86,8 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8, help="that are read")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--driver-memory", default="4g")
-    args = peers.arguments(parser)
+    peers.add_arguments(parser)
+    args = peers.fitting(parser.parse_args())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = Path(sys.executable).with_name("tpchgen-cli")
