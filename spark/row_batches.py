@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from .decimals import as_longs, with_decimals
 from .session_turns import turns
 
 if TYPE_CHECKING:
@@ -78,9 +79,10 @@ def collected(
     if not weighed:
         frame = _watched(frame)
         chosen |= {ROWS_SETTING: str(BATCH_ROWS), BYTES_SETTING: _NOT_WEIGHED}
+    frame, decimals = as_longs(frame)
     try:
         with turns(spark).of(weighed, lambda: _set_for_now(spark, chosen)):
-            named = partial(_named, names, task)
+            named = partial(_named, names, decimals, task)
             found: list[Any] = frame.mapInArrow(named, "told binary").collect()
             return found
     except Exception as error:
@@ -91,11 +93,12 @@ def collected(
 
 def _named(
     names: list[str],
+    decimals: Mapping[int, pa.DataType],
     task: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterable[pa.RecordBatch]:
-    """A task that gets the columns by their own names again."""
-    return task(batch.rename_columns(names) for batch in batches)
+    """A task that gets the columns by their own names again, and decimals as such."""
+    return task(with_decimals(batch.rename_columns(names), decimals) for batch in batches)
 
 
 def _watched(frame: DataFrame) -> DataFrame:
