@@ -29,7 +29,7 @@ from pathlib import Path
 import lakelog.spark
 import spark_peers as peers
 import tables
-from lakelog.spark.row_batches import BYTES_SETTING
+from lakelog.spark.row_batches import BYTES_SETTING, NOT_WEIGHED
 from lakelog.spark.session import session
 
 
@@ -40,23 +40,28 @@ def ways(spark, frame, args: argparse.Namespace) -> dict[str, Callable[[str], ob
         writer = frame.write.format("lakelog").option("database", "db").option("table", "lineitem")
         writer.option("writer", "spark").mode("append").save(place)
 
-    def weighed(place: str) -> None:
-        # What somebody has set stays: so this is what frames with large rows get.
-        spark.conf.set(BYTES_SETTING, "64MB")
-        try:
-            lakelog.spark.write(frame, place, "db", "lineitem", writer="spark")
-        finally:
-            spark.conf.unset(BYTES_SETTING)
+    def with_bytes(size: str, way: Callable[[str], object]) -> Callable[[str], object]:
+        def run_so(place: str) -> None:
+            spark.conf.set(BYTES_SETTING, size)
+            try:
+                way(place)
+            finally:
+                spark.conf.unset(BYTES_SETTING)
+
+        return run_so
+
+    def write(place: str) -> None:
+        lakelog.spark.write(frame, place, "db", "lineitem", writer="spark")
 
     found = {
         "read only": lambda _: frame.write.format("noop").mode("overwrite").save(),
         "df.write.parquet": frame.write.parquet,
         "df.write.parquet, zstd": frame.write.option("compression", "zstd").parquet,
-        "lakelog.spark.write": lambda place: lakelog.spark.write(
-            frame, place, "db", "lineitem", writer="spark"
-        ),
-        "the same, batches weighed": weighed,
+        "lakelog.spark.write": write,
+        # What somebody has set stays: so this is what frames with large rows get.
+        "the same, batches weighed": with_bytes("64MB", write),
         'df.write.format("lakelog")': source,
+        "the same, batches not weighed": with_bytes(NOT_WEIGHED, source),
     }
     if peers.has("delta", args):
         found["Delta"] = frame.write.format("delta").save

@@ -29,7 +29,7 @@ NOT_CHOSEN: Final = ("10000", str(SESSION_ROWS))
 BATCH_ROWS: Final = 16_384
 LARGE_ROW_BYTES: Final = 8_192  # times `BATCH_ROWS` is a batch of 128 MiB
 BUFFER_BYTES: Final = 1 << 20
-_NOT_WEIGHED: Final = str((1 << 31) - 1)
+NOT_WEIGHED: Final = str((1 << 31) - 1)
 _MARK: Final = "lakelog: a row is too large for batches that nobody weighs"
 _FIXED: Final = frozenset({
     "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType",
@@ -54,7 +54,7 @@ def must_be_weighed(frame: DataFrame) -> bool:
     rows = set_now.get(ROWS_SETTING, NOT_CHOSEN[0])
     if rows not in (*NOT_CHOSEN, str(BATCH_ROWS)):
         return True
-    if set_now.get(BYTES_SETTING, _NOT_WEIGHED) != _NOT_WEIGHED:
+    if set_now.get(BYTES_SETTING, NOT_WEIGHED) != NOT_WEIGHED:
         return True
     return any(type(each.dataType).__name__ not in _FIXED | _VARYING for each in frame.schema)
 
@@ -78,7 +78,7 @@ def collected(
     names, frame = frame.columns, numbered(frame)
     if not weighed:
         frame = _watched(frame)
-        chosen |= {ROWS_SETTING: str(BATCH_ROWS), BYTES_SETTING: _NOT_WEIGHED}
+        chosen |= {ROWS_SETTING: str(BATCH_ROWS), BYTES_SETTING: NOT_WEIGHED}
     frame, decimals = as_longs(frame)
     try:
         with turns(spark).of(weighed, lambda: _set_for_now(spark, chosen)):
