@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from lakelog.errors import UsageError
-from lakelog.spark.packages import EXCLUDES, PACKAGES, hadoop_version, package_settings
+from lakelog.spark.packages import EXCLUDES, PACKAGES, package_settings
 from processes import HERE
 from s3a_jars import need_jars
 
