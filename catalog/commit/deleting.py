@@ -21,7 +21,7 @@ from ..log.build import require_actions
 from ..log.deletes import message_of
 from ..log.gist import say_deleted
 from ..read.delete_of_cut import plan_delete_of_cut
-from ..read.delete_plan import matching_rows, plan_delete, visible_rows
+from ..read.delete_plan import matching_rows, plan_delete, refuse_unfit, visible_rows
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .cut_states import cut_tables
@@ -132,7 +132,8 @@ class Deleting(ABC):
             FencedError: Another owner has taken the writer over: nothing was written.
             ObjectNotFound, CorruptObject: A file can't be read that must be.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
-            OperationConflict (at the commit): Of a cut: rows of its files stand in others since.
+            OperationConflict (at the commit): Of a cut: rows of its files stand in others since. By
+                predicate: files came since with types that it can't look at.
             ColumnsChanged (at the commit): By predicate: another commit has changed the columns.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
@@ -147,10 +148,7 @@ class Deleting(ABC):
     def _delete(self, table: str, where: str, mode: Mode, cut: Comparing | str | None) -> Deleted:
         self._check_open("delete")
         self._session.refuse_fenced()
-        if mode not in get_args(Mode):
-            raise UsageError(
-                f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows"
-            )
+        _check_mode(mode)
         table, where = value_of(table), value_of(where)
         escape_name(table, "table")
         self._intent.refuse_begun(table)
@@ -179,27 +177,29 @@ class Deleting(ABC):
         whole = [*plan.whole, *(found.whole if found else ())]
         actions = [wire.Action(remove=wire.Remove(path=path, table=table)) for path in whole]
         bitmaps = found.bitmaps if found else []
-        tombstones = 0
+        fits = None
         if plan.touched and not by_rows:
-            tombstones = 1
             # It holds of files that come before the commit, too, under the names that it knows.
             self._intent.columns_of.setdefault(table, columns)
             actions += require_actions([form.TOMBSTONES])
             actions.append(wire.Action(tombstone=message_of(plan.tombstone)))
+            fits = partial(refuse_unfit, plan.tombstone, plan.revision)
         if bitmaps:
             actions += require_actions([form.ROW_DELETES])
             actions += self._objects(bitmaps, actions)
         self._room.take(actions)
         self._removed.update(dict.fromkeys((table, path) for path in whole))
+        if fits:
+            self._intent.fits.append(fits)
         if found:
             self._intent.counted.update({(table, path): plan.revision for path in found.whole})
         self._intent.actions.extend(actions)
         rows = None
-        if not tombstones:
+        if fits is None:
             parts = [plan.parts[path] for path in plan.whole]
             rows = visible_rows(self._session.wide, parts) + (found.rows if found else 0)
         touched = len(bitmaps) if by_rows else len(plan.touched)
-        return Deleted(len(whole), touched, tombstones, rows)
+        return Deleted(len(whole), touched, int(fits is not None), rows)
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
         refuse_rows(table, mode)
@@ -238,6 +238,11 @@ class Deleting(ABC):
         for key, body in found.bodies:
             self._uploads.add(key, body)
         return found.actions
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in get_args(Mode):
+        raise UsageError(f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows")
 
 
 def refuse_rows(table: str, mode: Mode) -> None:

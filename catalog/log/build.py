@@ -74,6 +74,7 @@ class Intent:
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
         hidden: Those of them of whose files rows were deleted, and not written anew.
+        fits: What is held against the state that it is to be committed onto; they raise.
         last_looks: What is looked at right before it is sent, unless it may stand; they raise.
         again: Files of an earlier state that are added once more, after all actions.
         last: Actions that come after these: rows of them that are deleted.
@@ -103,6 +104,7 @@ class Intent:
     claims: list[Claim] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    fits: list[Callable[[State], None]] = field(default_factory=list)
     last_looks: list[Callable[[], None]] = field(default_factory=list)
     again: Sequence[Rows] = ()
     last: list[wire.Action] = field(default_factory=list)
@@ -132,8 +134,8 @@ class Intent:
 
     def rely_on(self, tables: Iterable[str], revision: int) -> None:
         """Files of tables go: rows that come in their place are of what was there at a revision."""
-        known = {claim.table for claim in self.claims}
-        self.claims += [Claim(table, revision) for table in tables if table not in known]
+        new = set(tables) - {claim.table for claim in self.claims}
+        self.claims += [Claim(table, revision, has_read=False) for table in sorted(new)]
 
     def refuse_begun(self, table: str) -> None:
         """Refuse to delete rows of a table whose columns this transaction has changed, or rows of

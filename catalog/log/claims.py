@@ -28,9 +28,12 @@ class Claim:
         words: Which rows it replaces, for messages.
         may_hold: Of some files of the table, the paths of those that may hold such rows; the state
             is that which they are files of. None: it replaces none.
+        has_read: Whether it read the files that it takes out. They may have been named to it: then
+            it relies on nothing, unless it puts rows in.
     """
 
     table: str
     base_revision: int
     words: str = ""
     may_hold: Callable[[State, Files], Sequence[str]] | None = None
+    has_read: bool = True

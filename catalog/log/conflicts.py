@@ -67,6 +67,8 @@ def refuse_conflict(state: State, intent: Intent) -> None:
     for (table, path), revision in intent.counted.items():
         if revision < state.revision:
             _refuse_again(state, intent, table, [path], revision)
+    for fits in intent.fits:
+        fits(state)
 
 
 def has_to_wait(intent: Intent, earlier: Sequence[Intent]) -> bool:
@@ -108,7 +110,10 @@ def _removed_by(state: State, path: str) -> tuple[str, Other] | None:
 
 
 def _hold(state: State, intent: Intent, claim: Claim) -> None:
-    if claim.may_hold is not None or _puts_in(intent, claim.table):
+    puts_in = _puts_in(intent, claim.table)
+    if not (claim.has_read or puts_in):
+        return
+    if claim.may_hold is not None or puts_in:
         _hold_deletes(state, intent, claim)
     removed = [a.remove.path for a in intent.actions if a.remove.table == claim.table]
     _refuse_again(state, intent, claim.table, removed, claim.base_revision)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import UsageError
+from ...errors import OperationConflict, UsageError
 from ..data.hidden import Bitmaps
 from ..data.scan import read_file
 from ..format.columns import array
@@ -98,6 +98,31 @@ def plan_delete(
         live=len(state.deletes.of_table(table)),
         revision=state.revision,
     )
+
+
+def refuse_unfit(tombstone: Tombstone, revision: int, state: State) -> None:
+    """Hold a delete by predicate against the files that came since it looked at a log: it holds of
+    them, too, and one whose types it can't look at could not be read any more.
+
+    Args:
+        revision: Of the state that it looked at.
+        state: That which it is to be committed onto.
+    Raises:
+        OperationConflict: There is one.
+    """
+    if state.revision == revision:
+        return
+    table = tombstone.table
+    for item in CutTables(state.database, [state]).file_schemas(table):
+        found = bound_filter(tombstone, item.schema)
+        if isinstance(found, str):
+            raise OperationConflict(
+                f"The delete of table {table!r} looked at revision {revision}, and files have come "
+                f"since in which column {found!r} has a type that doesn't go with that in others",
+                key=table,
+                table=table,
+                hint="Nothing was committed. Run the transaction again: it then names the files",
+            )
 
 
 def sql_text(where: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from changing_cases import World
-from lakelog.errors import ColumnsChanged, SchemaConflict, UsageError
+from lakelog.errors import ColumnsChanged, OperationConflict, SchemaConflict, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 
@@ -80,3 +80,21 @@ def test_a_writer_that_is_open_learns_of_changed_columns_before_it_refuses(world
             late.commit()
     rows = world.catalog.snapshot("weather").to_arrow("hourly")
     assert sorted(map(str, rows["n"].to_pylist())) == ["1", "2", "None"]
+
+
+def test_a_delete_meets_a_file_that_came_since_and_whose_types_it_can_not_look_at(world):
+    """The predicate would hold of it, too, and nobody could read the file any more."""
+    world.write(1, 2)
+    with world.writer(shared=True) as opened:
+        late = opened.transaction()
+        assert late.delete("hourly", "n = 1", mode="predicate").tombstones == 1
+        with world.writer(shared=True) as other:
+            with other.transaction() as tx:
+                tx.write("hourly", pa.table({"m": [9]}))
+            with other.transaction() as tx:
+                tx.write("hourly", pa.table({"n": ["one"], "m": [8]}), on_conflict="allow")
+        with pytest.raises(OperationConflict, match=r"revision 0.* column 'n' has a type"):
+            late.commit()
+        with opened.transaction() as tx, pytest.raises(SchemaConflict):
+            tx.delete("hourly", "n = 1", mode="predicate")
+    assert world.catalog.snapshot("weather").to_arrow("hourly", columns=["m"])["m"].null_count == 2
