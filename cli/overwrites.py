@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..catalog.commit.operations import Replaced
+    from ..catalog.commit.done import Replaced
     from ..catalog.commit.transaction import Transaction
     from ..catalog.commit.writer import Writer
 

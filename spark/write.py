@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from ..catalog.commit.operations import Replaced
+    from ..catalog.commit.done import Replaced
     from ..catalog.commit.transaction import Transaction
     from ..catalog.log.outcome import CommitInfo
     from .stages import Stages

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ..data.evolution import Change
+    from ..data.shown import Shown
     from ..format.definitions import Definition, Identity
     from ..log.build import Intent
     from ..log.state import State
@@ -70,6 +71,16 @@ class Columns:
         if definition is None:
             return schema
         return pa.schema([_fitted(each, definition, checked=checked) for each in schema])
+
+    def seen(self, table: str, schema: pa.Schema, *, checked: bool) -> Shown:
+        """What data shows to readers once it is written.
+
+        Args, Raises: As for `fit`.
+        Requests: those of `unless_changed`.
+        """
+        return self.unless_changed(
+            table, lambda: shown(self.fit(table, schema, checked=checked), self.of(table))
+        )
 
     def unless_changed(self, table: str, asked: Callable[[], _T]) -> _T:
         """What is asked of a table's columns. No refusal is told from a log that may be long past,

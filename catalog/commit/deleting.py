@@ -7,9 +7,8 @@ Source: docs/changing.md, "Deletes"; docs/format.md, sections 5.6 and 5.7.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .cut_states import cut_tables
 from .deletes_objects import deletes_objects
+from .done import Deleted
 from .other_logs import OtherLogs, refuse_replaced
 
 if TYPE_CHECKING:
@@ -42,38 +42,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "predicate", "rows"]
 MOST_TOMBSTONES: Final = 8  # of a table, by mode "auto": each is decided on every read
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """What a delete does once it is committed.
-
-    Attributes:
-        files_removed: Files of which every row meets the predicate.
-        files_touched: Files that are left and of which rows are hidden; by a tombstone, those of
-            which rows may be.
-        tombstones: How many were written: 0 or 1.
-        rows: How many rows are hidden that no other delete hid; None where they were not counted.
-            Of a table with a key some of them may not have been read before: newer ones of their
-            keys were.
-    """
-
-    files_removed: int
-    files_touched: int
-    tombstones: int
-    rows: int | None
-
-
-class RowDelta(NamedTuple):
-    """What a row delta does once it is committed.
-
-    Attributes:
-        deleted: As `delete` says it.
-        paths: Of the files that hold the new data.
-    """
-
-    deleted: Deleted
-    paths: list[str]
 
 
 class Deleting(ABC):
@@ -174,32 +142,31 @@ class Deleting(ABC):
             found = Rows(
                 self._session, table, touched_parts, rows_of, revision=plan.revision, stay=stay
             )
+        rows, fits = None, None
+        if not plan.touched or by_rows:
+            parts = [plan.parts[path] for path in plan.whole]
+            rows = visible_rows(self._session.wide, parts) + (found.rows if found else 0)
         whole = [*plan.whole, *(found.whole if found else ())]
         actions = [wire.Action(remove=wire.Remove(path=path, table=table)) for path in whole]
         bitmaps = found.bitmaps if found else []
-        fits = None
-        if plan.touched and not by_rows:
-            # It holds of files that come before the commit, too, under the names that it knows.
-            self._intent.columns_of.setdefault(table, columns)
+        if rows is None:
             actions += require_actions([form.TOMBSTONES])
             actions.append(wire.Action(tombstone=message_of(plan.tombstone)))
             fits = partial(refuse_unfit, plan.tombstone, plan.revision)
         if bitmaps:
             actions += require_actions([form.ROW_DELETES])
             actions += self._objects(bitmaps, actions)
-        self._room.take(actions)
+        self._room.take(actions)  # the last that may be refused
         self._removed.update(dict.fromkeys((table, path) for path in whole))
         if fits:
+            # It holds of files that come before the commit, too, under the names that it knows.
+            self._intent.columns_of.setdefault(table, columns)
             self._intent.fits.append(fits)
         if found:
             self._intent.counted.update({(table, path): plan.revision for path in found.whole})
         self._intent.actions.extend(actions)
-        rows = None
-        if fits is None:
-            parts = [plan.parts[path] for path in plan.whole]
-            rows = visible_rows(self._session.wide, parts) + (found.rows if found else 0)
         touched = len(bitmaps) if by_rows else len(plan.touched)
-        return Deleted(len(whole), touched, int(fits is not None), rows)
+        return Deleted(len(whole), touched, int(rows is None), rows)
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
         refuse_rows(table, mode)

@@ -112,7 +112,7 @@ class Inputs:
     claim: Claim | None = None
 
 
-def _refuse_begun(intent: Intent, table: str) -> None:
+def refuse_begun(intent: Intent, table: str) -> None:
     """Refuse to read a table of which the same transaction has hidden rows, or changed columns:
     what is written anew would be later than that.
 
@@ -178,7 +178,7 @@ def overwritten(
     words = _words(where, partition)
 
     def asked(state: State) -> Inputs:
-        _refuse_begun(intent, table)
+        refuse_begun(intent, table)
         files, known = files_now(state, intent, table)
         schemas = _schemas(state, table, files, known)
         schemas.append(FileSchema(data, state.writer, words="the data to be written"))
@@ -216,7 +216,7 @@ def named(
     """
 
     def asked(state: State) -> Inputs | str:
-        _refuse_begun(intent, table)
+        refuse_begun(intent, table)
         files, known = files_now(state, intent, table)
         lacking = next((path for path in paths if not files.is_live(table, path)), None)
         if lacking is not None:

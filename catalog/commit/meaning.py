@@ -101,15 +101,6 @@ class Meaning:
                 raise _not_allowed(operation, self._allowed)
         self._intent.asked.add(operation)
 
-    def will_be(self, operation: str) -> None:
-        """What the transaction will say that it is, unless it was declared to be something else.
-
-        Raises:
-            OperationNotAllowed: The writer wasn't opened for it.
-        """
-        if not self._intent.operation:
-            refuse_other(operation, self._allowed)
-
     @contextmanager
     def doing(self, operation: str, table: str) -> Iterator[None]:
         """An operation of several steps: if it breaks off, the whole transaction is lost, for half

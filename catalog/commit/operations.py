@@ -10,52 +10,42 @@ Source: docs/changing.md, "Operations".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from ...errors import OperationInvalid, UsageError
+from ...errors import UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import escape_name
 from ..log.gist import say_rewritten
 from ..scalars import value_of
-from .deleting import RowDelta
+from .done import Replaced, RowDelta
 from .meaning import rows_lost
 from .other_logs import OtherLogs
-from .row_streams import Counted, columns_to_sort, digested, in_order, staying, within
+from .readable import check_on_conflict
+from .row_streams import (
+    Counted,
+    columns_to_sort,
+    digested,
+    in_order,
+    refuse_other_rows,
+    staying,
+    within,
+)
 from .spots import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ..data.shown import Shown
     from ..log.build import Intent
-    from .deleting import Deleted, Mode
+    from .columns import Columns
+    from .deleting import Mode
+    from .done import Deleted
     from .inputs import Group, Inputs
     from .meaning import Meaning
     from .session import Session
     from .uploads import Uploads
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """What an overwrite or a rewrite did.
-
-    Attributes:
-        paths: Of the files that hold the new data.
-        rewritten: Of those that hold rows of files which were taken out, as they were.
-        removed: Of the files that were taken out.
-        rows_added: How many rows came.
-        rows_removed: How many went; of a rewrite none.
-        rows_rewritten: How many were written anew.
-    """
-
-    paths: list[str]
-    rewritten: list[str]
-    removed: list[str]
-    rows_added: int
-    rows_removed: int
-    rows_rewritten: int
 
 
 class Operations(ABC):
@@ -65,8 +55,10 @@ class Operations(ABC):
     _intent: Intent
     _meaning: Meaning
     _uploads: Uploads
+    _columns: Columns
     write: Callable[..., list[str]]
     delete: Callable[..., Deleted]
+    _newer: Callable[[str], tuple[int, int]]
 
     @abstractmethod
     def _check_open(self, operation: str) -> None:
@@ -99,6 +91,16 @@ class Operations(ABC):
     def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
         """Take live files, by table and path, out of their tables."""
 
+    def _shows(self, table: str, schema: pa.Schema, *, checked: bool) -> Shown:
+        """What data shows to readers, of a table whose rows this transaction may read yet.
+
+        Args, Raises: As for `Columns.fit`, and `refuse_begun`.
+        """
+        from .inputs import refuse_begun
+
+        refuse_begun(self._intent, table)
+        return self._columns.seen(table, schema, checked=checked)
+
     def append(self, table: str, data: Any, partition: str = "", **options: Any) -> list[str]:
         """Add rows: `write`, by the name of its operation. Appends are never in conflict.
 
@@ -122,18 +124,19 @@ class Operations(ABC):
         Args:
             deletes: As `where` of `delete`.
             mode: As for `delete`.
-            data, partition, options: As for `write`.
+            data, partition, options: As for `write`; on a table with a key the clock that is not
+                given is above those of all files of the table in this log.
         Raises: As `delete`, after which the transaction is as it was, and `write`, after which it
             is lost.
         Requests: Those of `delete` and `write`.
         """
-        self._meaning.will_be("row_delta")
         with self._intent.asking():
-            self._check_open("append")
+            self._check_open("row_delta")
             deleted = self.delete(table, deletes, mode=mode)
         with self._meaning.doing("row_delta", table):
+            if options.get("clock") is None and self._key_of(value_of(table)):
+                options["clock"] = self._newer(value_of(table))
             paths = self.write(table, data, partition, **options)
-        self._intent.operation = self._intent.operation or "row_delta"
         return RowDelta(deleted, paths)
 
     def overwrite(
@@ -185,13 +188,15 @@ class Operations(ABC):
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
         schema, batches = to_batches(data)
+        refuses = check_on_conflict(on_conflict)
         others = self._others(table)
+        shows = self._shows(table, schema, checked=refuses)
         found = overwritten(
             self._session, self._intent, table,
-            where=where, partition=partition, data=schema, others=others.states,
+            where=where, partition=partition, data=shows.schema, others=others.states,
         )  # fmt: skip
         checked = found.wanted if validate else None
-        incoming = Counted(within(batches, checked, table, where))
+        incoming = Counted(within(batches, shows, checked, table, where))
         with self._meaning.doing("overwrite", table):
             self._begin(table, found, others)
             paths = self._written(
@@ -225,9 +230,11 @@ class Operations(ABC):
 
         self._meaning.check_whole()
         table, partition = value_of(table), value_of(partition)
+        others = self._others(table)
+        shows = self._shows(table, schema, checked=False)
         found = overwritten(
             self._session, self._intent, table,
-            where=where, partition=partition, data=schema, others=self._others(table).states,
+            where=where, partition=partition, data=shows.schema, others=others.states,
         )  # fmt: skip
         read, rows, kept = 0, sum(group.rows for group in found.groups), 0
         for group in found.groups:
@@ -361,7 +368,8 @@ class Operations(ABC):
         schema, batches = to_batches(data)
         writer = self._session.writer_id
         schemas = [FileSchema(group.schema, writer) for group in found.groups]
-        target = unify([*schemas, FileSchema(schema, writer, words="the data")], table)
+        shows = self._shows(table, schema, checked=True)
+        target = unify([*schemas, FileSchema(shows.schema, writer, words="the data")], table)
         taken, given = RowDigest(target), RowDigest(target)
         for group in found.groups:
             for batch in group.read(self._session):
@@ -369,18 +377,9 @@ class Operations(ABC):
         clocks = [group.clock for group in found.groups]
         if clocks:
             options["clock"] = (min(low for low, _ in clocks), max(high for _, high in clocks))
-        rows = Counted(digested(batches, given))
+        rows = Counted(digested(batches, given, shows))
         paths = self._written(table, schema, rows, partition, **options)
-        if taken.value != given.value:
-            same = "the same number of" if taken.rows == given.rows else f"{given.rows:,}"
-            what = ", with other values" if taken.rows == given.rows else ""
-            raise OperationInvalid(
-                f"The rewrite of table {table!r} takes out {taken.rows:,} rows and puts in {same} "
-                f"rows{what}",
-                key=table,
-                hint="Nothing becomes visible; the transaction is lost. A rewrite keeps every row "
-                "as it is: what changes rows is an overwrite",
-            )
+        refuse_other_rows(taken, given, table)
         return Replaced([], paths, found.paths, 0, 0, taken.rows)
 
 
@@ -389,6 +388,6 @@ def _refuse_key(table: str, *, has_key: bool) -> None:
         raise UsageError(
             f"Table {table!r} has a key, so files of it can't be replaced",
             key=table,
-            hint="Nothing was changed. Write newer rows (`tx.upsert`), or delete rows "
-            "(`tx.delete`) and write others in the same transaction",
+            hint="Nothing was changed. Write newer rows (`tx.upsert`), or put data in the place of "
+            "rows that meet a predicate (`tx.row_delta`)",
         )

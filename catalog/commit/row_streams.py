@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..data.row_digest import RowDigest
+    from ..data.shown import Shown
     from ..read.row_filter import RowFilter
     from .inputs import Group
     from .session import Session
@@ -45,15 +46,24 @@ class Counted:
 
 
 def within(
-    batches: Iterable[pa.RecordBatch], wanted: RowFilter | None, table: str, where: Any
+    batches: Iterable[pa.RecordBatch],
+    shows: Shown,
+    wanted: RowFilter | None,
+    table: str,
+    where: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """Data that is to come, each row of which must meet what is replaced."""
+    """Data that is to come, each row of which must meet what is replaced, as readers will see it.
+
+    Args:
+        shows: What it shows to them.
+    """
     for batch in batches:
         if wanted is not None:
-            met = meets(wanted, batch)
+            rows = shows.seen(batch)
+            met = meets(wanted, rows)
             if not met.all():
-                outside = batch.slice(int(met.argmin()), 1).select(
-                    [name for name in wanted.target.names if name in batch.schema.names]
+                outside = rows.slice(int(met.argmin()), 1).select(
+                    [name for name in wanted.target.names if name in rows.schema.names]
                 )
                 raise OperationInvalid(
                     f"{int((~met).sum()):,} of {len(met):,} rows of the data for table {table!r} "
@@ -72,11 +82,36 @@ def staying(group: Group, session: Session, wanted: RowFilter | None) -> Iterato
         yield batch.filter(array(~meets(wanted, batch)))
 
 
-def digested(batches: Iterable[pa.RecordBatch], digest: RowDigest) -> Iterator[pa.RecordBatch]:
-    """Rows that are taken into a digest as they go by."""
+def digested(
+    batches: Iterable[pa.RecordBatch], digest: RowDigest, shows: Shown | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows that are taken into a digest as they go by.
+
+    Args:
+        shows: What they show to readers; None: what they are.
+    """
     for batch in batches:
-        digest.add(batch)
+        digest.add(batch if shows is None else shows.seen(batch))
         yield batch
+
+
+def refuse_other_rows(taken: RowDigest, given: RowDigest, table: str) -> None:
+    """Hold the rows of a rewrite's data against those of the files that go.
+
+    Raises:
+        OperationInvalid: They aren't the same.
+    """
+    if taken.value == given.value:
+        return
+    same = "the same number of" if taken.rows == given.rows else f"{given.rows:,}"
+    what = ", with other values" if taken.rows == given.rows else ""
+    raise OperationInvalid(
+        f"The rewrite of table {table!r} takes out {taken.rows:,} rows and puts in {same} "
+        f"rows{what}",
+        key=table,
+        hint="Nothing becomes visible; the transaction is lost. A rewrite keeps every row as it "
+        "is: what changes rows is an overwrite",
+    )
 
 
 def columns_to_sort(sort_by: Any) -> list[str]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...store import Capabilities, Store
+    from ..data.shown import Shown
     from ..format.footer import FooterMetadata
 
 # A file's number has nine digits: which attempt, and which file of it. The last block is for what
@@ -55,6 +56,7 @@ class Share:
         times: Columns of times, as the table's readers read them.
         where: What all rows have to meet; None: nothing.
         columns: That `where` is asked of.
+        shows: What the rows show to readers.
     """
 
     meta: FooterMetadata
@@ -66,6 +68,7 @@ class Share:
     times: pa.Schema | None = None
     where: Any = None
     columns: pa.Schema | None = None
+    shows: Shown | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +136,13 @@ def _checked(share: Share, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     table, times = share.meta.table, share.times
     if times is not None:
         batches = refuse_misfits(batches, lambda _: times, table)
-    if share.where is None or share.columns is None:
+    if share.where is None or share.columns is None or share.shows is None:
         return batches
     from ..data.unify import FileSchema
     from ..read.row_filter import row_filter
 
     wanted = row_filter(share.where, [FileSchema(share.columns, share.meta.writer)], table)
-    return within(batches, wanted, table, share.where)
+    return within(batches, share.shows, wanted, table, share.where)
 
 
 def _encoded(

@@ -17,8 +17,8 @@ from ..log.gist import say_rewritten
 from ..log.outcome import epoch_changed_error, fenced_error
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .done import Replaced
 from .file_footer import footer_of, path_of_data
-from .operations import Replaced
 from .own_schemas import fitted
 from .row_streams import Counted, staying
 from .shares import OWN_FILES, Share
@@ -96,7 +96,8 @@ class Sharing:
         schema, _ = to_batches(schema.empty_table())
         by = check_partition_by(partition_by, schema)
         check_bloom(bloom, schema)
-        self._inputs = self._take_out(schema) if overwrite else None
+        shows = tx._shows(self._table, schema, checked=True)
+        self._inputs = self._take_out(shows.schema) if overwrite else None
         schema, self._encoded = fitted(tx._columns, tx._own, self._table, schema, refuses=True)
         tx._unknown(self._table, self._encoded)  # there is room for it
         clock = clock or tx._session.clock()
@@ -114,6 +115,7 @@ class Sharing:
             times=tx._own.times_read_as(self._table, schema, live=True) if has_times else None,
             where=None if wanted is None else where,
             columns=None if wanted is None else wanted.target,
+            shows=None if wanted is None else shows,
         )
 
     def _take_out(self, schema: pa.Schema) -> Inputs:

@@ -14,6 +14,7 @@ from ...errors import UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name
 from ..log.build import schema_actions
+from ..log.conflicts import refuse_conflict
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .adopt import adopted, name_locations, take
@@ -321,6 +322,8 @@ class Transaction(Evolving, Upserting, Operations):
         self._sent = True
         if self._intent.actions or self._intent.app_id:
             self.commit_info = self._session.commit(self._intent)
+        elif self._intent.claims:  # that there is nothing to do has to be true still
+            self._session.ask_anew(lambda state: refuse_conflict(state, self._intent))
         self._closed = True
         return self.commit_info
 

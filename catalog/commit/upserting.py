@@ -5,7 +5,6 @@ Source: docs/changing.md, "Keys".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,40 +24,19 @@ from ..read.key_matches import key_matches, rows_with_keys
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .deleting import Deleting, Rows
+from .done import Upserted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..log.state import State
     from ..read.key_matches import KeyMatches
-    from .meaning import Meaning
-
-
-@dataclass(frozen=True, slots=True)
-class Upserted:
-    """What an upsert does once it is committed.
-
-    Attributes:
-        rows: How many rows were written: those of the data whose key doesn't come again in it.
-        replaced: How many rows they take the place of, in this writer's files; None where the table
-            has the key: readers see to it, and nothing was counted.
-        files_removed: Files of which no row is left.
-        files_touched: Files that are left and of which rows are hidden.
-        paths: Of the new files.
-    """
-
-    rows: int
-    replaced: int | None
-    files_removed: int
-    files_touched: int
-    paths: tuple[str, ...]
 
 
 class Upserting(Deleting):
     """The part of a transaction that writes rows by their key."""
 
     _added: dict[str, str]
-    _meaning: Meaning
 
     write: Callable[..., list[str]]
 
@@ -97,10 +75,25 @@ class Upserting(Deleting):
             key 1 GET for each piece of a checkpoint that holds files of the table, the first time;
             else those of `delete` by rows.
         """
+        with self._intent.asking():
+            return self._upsert(
+                table, data, partition, key=key, clock=clock,
+                partition_by=partition_by, file_bytes=file_bytes, bloom=bloom,
+            )  # fmt: skip
+
+    def _upsert(
+        self,
+        table: str,
+        data: Any,
+        partition: str,
+        *,
+        key: Sequence[str] | None,
+        clock: tuple[int, int] | None,
+        **options: Any,
+    ) -> Upserted:
         from ..data.dataframes import to_batches
 
-        self._meaning.will_be("row_delta")
-        self._check_open("append")
+        self._check_open("row_delta")
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
@@ -110,11 +103,9 @@ class Upserting(Deleting):
         schema, batches = to_batches(data)
         rows = pa.Table.from_batches(list(batches), schema)
         rows = _newest(rows, _checked(rows, names, table))
-        options = {"partition_by": partition_by, "file_bytes": file_bytes, "bloom": bloom}
         if set(names) == set(own):
             newer = clock or self._newer(table)
             paths = self.write(table, rows, partition, clock=newer, **options)
-            self._tell()
             return Upserted(rows.num_rows, None, 0, 0, tuple(paths))
         self._intent.refuse_begun(table)
         if table in self._added.values():
@@ -136,13 +127,9 @@ class Upserting(Deleting):
         self._removed.update(dict.fromkeys((table, path) for path in found.whole))
         self._intent.counted.update({(table, path): found.revision for path in found.whole})
         self._intent.actions.extend(actions)
-        self._tell()
         return Upserted(
             rows.num_rows, found.rows, len(found.whole), len(found.bitmaps), tuple(paths)
         )
-
-    def _tell(self) -> None:
-        self._intent.operation = self._intent.operation or "row_delta"
 
     def _replaced(self, table: str, keys: pa.Table) -> Rows:
         """The rows of this writer's files that have some keys."""

@@ -68,6 +68,18 @@ class Shown:
         same = self.schema.names == self.own.names and self.schema.types == self.own.types
         return same and all(self.stored.get(name) == name for name in self.own.names)
 
+    def seen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of these columns as readers see them: under their names, with generations and
+        defaults. Types are their own; columns that are null in all rows are lacking."""
+        if not self.definition:
+            return batch
+        rows = self.found(self.schema).of(batch)
+        fields = [
+            field_of(name, rows.schema.field(name).type, generation(self.schema.field(name)))
+            for name in rows.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(rows.columns, schema=pa.schema(fields))
+
     def found(self, target: pa.Schema) -> Found:
         """What there is of the columns of a target: same name, same generation."""
         stored, defaults = {}, {}

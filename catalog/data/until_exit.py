@@ -11,6 +11,7 @@ the program): what looked whole would be committed without the rest of its rows.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Final
@@ -25,9 +26,32 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 0.03
 _QUIET_ROUNDS: Final = 4  # a thread of a busy machine may get its turn late
 _ROUNDS: Final = 300  # 9 s: who reads from a store that hangs must not hang as well
-_live: Final[weakref.WeakSet[UntilExit]] = weakref.WeakSet()
-_adding: Final = threading.Lock()
 _exiting: Final = threading.Event()
+
+
+class _Streams:
+    """Those that there are."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Without any; in a forked child too, where no thread would go on with its parent's, or
+        give back a lock of these."""
+        self._adding = threading.RLock()  # a signal's handler may read, too
+        self._live: weakref.WeakSet[UntilExit] = weakref.WeakSet()
+
+    def add(self, stream: UntilExit) -> None:
+        with self._adding:
+            self._live.add(stream)
+
+    def seen(self) -> list[tuple[int, int, bool]]:
+        """How far each is. None of them is held: the last who does may be another thread."""
+        with self._adding:
+            return sorted((id(stream), stream.calls, stream.is_asked) for stream in self._live)
+
+
+_streams: Final = _Streams()
 
 
 class UntilExit:
@@ -43,8 +67,7 @@ class UntilExit:
         self._batches = batches
         self._asked = threading.Lock()
         self.calls = 0
-        with _adding:
-            _live.add(self)
+        _streams.add(self)
 
     def __iter__(self) -> UntilExit:
         return self
@@ -71,20 +94,16 @@ def _end_all() -> None:
     gone, or nothing is asked of those that are left, whose readers have read ahead enough."""
     _exiting.set()
     pause = threading.Event()
-    quiet, before = 0, _seen()
+    quiet, before = 0, _streams.seen()
     for _ in range(_ROUNDS):
         if not before or quiet == _QUIET_ROUNDS:
             return
         pause.wait(_PAUSE_S)
-        now = _seen()
+        now = _streams.seen()
         quiet = quiet + 1 if now == before and not any(asked for *_, asked in now) else 0
         before = now
 
 
-def _seen() -> list[tuple[int, int, bool]]:
-    """How far each stream is. None of them is held: the last who does may be another thread."""
-    with _adding:
-        return sorted((id(stream), stream.calls, stream.is_asked) for stream in _live)
-
-
 atexit.register(_end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_streams.begin)

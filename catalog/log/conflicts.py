@@ -2,9 +2,9 @@
 who they are. Pure: how files are judged is handed in.
 
 Every operation that is let through has the effect that it would have had if it had begun after all
-that stands before it in the log: commits of one log are serializable, but for what an upsert, or a
-delete by row numbers, found before a restore brought other rows back. An append relies on nothing.
-A delete and a rewrite rely on the files that they take out: these must be live still. What reads
+that stands before it in the log: commits of one log are serializable, but for the rows that an
+upsert, or a delete by row numbers, looked up before others came. An append relies on nothing. A
+delete and a rewrite rely on the files that they take out: these must be live still. What reads
 rows and writes them anew relies, beside these, on that no rows of the table were deleted since; an
 overwrite also on that no file came that may hold rows which it replaces.
 
@@ -166,9 +166,10 @@ def _refuse_again(
     """Files that were added again since have rows again that were deleted before: they would go
     with those."""
     files = files_since(state, table, base) if paths else Files()
-    for path in paths:
-        revision = revision_of(files, table, path)
-        if revision > base:
+    added = {path: at for path in paths if (at := revision_of(files, table, path)) > base}
+    gone = _removed_since(state, table, base) if added else None
+    for path, revision in added.items():
+        if gone is None or path in gone:  # else it is a new one, which came since
             other = _committed_by(state, revision, "")
             raise OperationConflict(
                 f"The {intent.said_operation} of table {table!r} looked at revision {base}, and "
@@ -178,6 +179,15 @@ def _refuse_again(
                 hint=_HINT,
                 **other._asdict(),
             )
+
+
+def _removed_since(state: State, table: str, revision: int) -> set[str] | None:
+    """The files that were taken out of a table after a revision; None if that can't be told."""
+    if state.base is not None and state.base.message.revision > revision:
+        return None
+    later = [one.message for one in state.tail if one.message.revision > revision]
+    removes = [a.remove for one in later for a in one.actions if a.WhichOneof("kind") == "remove"]
+    return {remove.path for remove in removes if remove.table == table}
 
 
 def files_since(state: State, table: str, revision: int) -> Files:

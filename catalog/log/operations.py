@@ -34,6 +34,7 @@ _MAY_ASK: Final[dict[str, frozenset[str]]] = {
     "delete": frozenset({"delete"}),
     "rewrite": frozenset({"append", "delete", "rewrite"}),
     "row_delta": frozenset({"append", "delete", "row_delta"}),
+    "maintenance": frozenset({"append", "delete", "rewrite", "maintenance"}),
 }
 
 
@@ -54,7 +55,7 @@ def inferred(actions: Iterable[wire.Action], asked: Collection[str] = ()) -> str
     kinds = {action.WhichOneof("kind") for action in actions}
     if set(asked) == {"rewrite"}:
         return "rewrite"
-    if "row_delta" in asked and set(asked) <= {"row_delta", "append"}:
+    if "row_delta" in asked and set(asked) <= {"row_delta", "append", "delete"}:
         return "row_delta"
     if not _TOLD.isdisjoint(asked):
         return "overwrite"
@@ -92,9 +93,9 @@ def check_asked(declared: str, operation: str) -> None:
         OperationInvalid: It was declared otherwise.
     """
     if operation not in _MAY_ASK.get(declared, _MAY_BECOME):
-        does = {"append": "adds", "delete": "removes"}.get(operation, f"does {operation}")
+        does = {"append": "adds", "delete": "removes"}.get(operation, f"is asked for {operation}")
         raise OperationInvalid(
-            f"The transaction is {'an' if declared[0] in 'ao' else 'a'} {declared}, and {does}",
+            f"The transaction is declared as {declared}, and {does}",
             key=declared,
             hint="Nothing was changed. Begin it with operation='overwrite', or with none, which is "
             "seen from the changes",

@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import SchemaConflict
-from ..data.unify import agreed, unify
+from ..data.unify import FileSchema, unify
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from .cut_tables import CutTables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
-    from ..data.unify import FileSchema
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas
     from ..log.state import State
@@ -45,6 +44,7 @@ class AgreeingTables(CutTables):
     def __init__(self, database: str, states: Sequence[State]) -> None:
         super().__init__(database, states)
         self._lost: dict[str, dict[str, set[bytes]]] = {}
+        self._of_key: dict[str, CutTables] = {}
         self._whole = CutTables(database, states)
 
     def leaves_out(self, table: str) -> bool:
@@ -52,13 +52,33 @@ class AgreeingTables(CutTables):
         return bool(self._left_out(table))
 
     def keys_of(self, table: str) -> TableKeys | None:
-        """As in `CutTables`: by the rows of all files, unless these disagree about the types of the
-        key itself, for then no row of the one is a row of the other's key."""
+        """As in `CutTables`: by the rows of all files but those whose key has other types than that
+        of the files that are read: no row of the one is a row of the other's key."""
         found = self._whole.keys_of(table)
         if found is None or not self.leaves_out(table):
             return found
-        _, conflicts = agreed(self._whole.file_schemas(table), table)
-        return super().keys_of(table) if conflicts.keys() & set(found.key) else found
+        with self._reading:
+            if table not in self._of_key:
+                lost = self._of_other_keys(table, found.key)
+                self._of_key[table] = _Without(self.database, self.states, lost)
+            return self._of_key[table].keys_of(table)
+
+    def _of_other_keys(self, table: str, key: Sequence[str]) -> dict[str, set[bytes]]:
+        """Of the files that are left out those whose key can't be united with that of the rest."""
+        kept: list[FileSchema] = []
+        lost: dict[str, set[bytes]] = {}
+        items = list(self._used(table))
+        for left_out in (False, True):
+            for writer, fingerprint, item in items:
+                if (fingerprint in self._left_out(table).get(writer, ())) != left_out:
+                    continue
+                own = pa.schema([field for field in item.schema if field.name in key])
+                try:
+                    unify([*kept, FileSchema(own, writer)], table)
+                    kept.append(FileSchema(own, writer))
+                except SchemaConflict:
+                    lost.setdefault(writer, set()).add(fingerprint)
+        return lost
 
     def table_of(
         self, state: State, table: str, partition: str | None = None
@@ -67,6 +87,15 @@ class AgreeingTables(CutTables):
         files, known = super().table_of(state, table, partition)
         lost = self._left_out(table).get(state.writer)
         return (_without(files, table, lost), known) if lost else (files, known)
+
+    def _used(self, table: str) -> Iterator[tuple[str, bytes, FileSchema]]:
+        """The schemas of all live files, in their order: writer, fingerprint and what it shows."""
+        for state in self.states:
+            used = super().table_of(state, table)[0].fingerprints(table)
+            for entry in self.schemas_of(state, table):
+                if entry.fingerprint in used:
+                    item = self._file_schema(state, table, entry.fingerprint)
+                    yield state.writer, entry.fingerprint, item
 
     def _left_out(self, table: str) -> dict[str, set[bytes]]:
         """By writer the schemas whose files are left out."""
@@ -79,20 +108,32 @@ class AgreeingTables(CutTables):
     def _conflicting(self, table: str) -> dict[str, set[bytes]]:
         kept: list[FileSchema] = []
         lost: dict[str, set[bytes]] = {}
-        for state in self.states:
-            files = super().table_of(state, table)[0]
-            used = files.fingerprints(table)
-            for entry in self.schemas_of(state, table):
-                if entry.fingerprint not in used:
-                    continue
-                item = self._file_schema(state, table, entry.fingerprint)
-                try:
-                    unify([*kept, item], table)
-                    kept.append(item)
-                except SchemaConflict as error:
-                    lost.setdefault(state.writer, set()).add(entry.fingerprint)
-                    _warn(error, files, table, entry.fingerprint)
+        for writer, fingerprint, item in self._used(table):
+            try:
+                unify([*kept, item], table)
+                kept.append(item)
+            except SchemaConflict as error:
+                lost.setdefault(writer, set()).add(fingerprint)
+                state = next(one for one in self.states if one.writer == writer)
+                _warn(error, super().table_of(state, table)[0], table, fingerprint)
         return lost
+
+
+class _Without(CutTables):
+    """Tables without the files of some schemas, by writer, of the one that is asked for."""
+
+    def __init__(
+        self, database: str, states: Sequence[State], lost: Mapping[str, set[bytes]]
+    ) -> None:
+        super().__init__(database, states)
+        self._lost = lost
+
+    def table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        files, known = super().table_of(state, table, partition)
+        lost = self._lost.get(state.writer)
+        return (_without(files, table, lost), known) if lost else (files, known)
 
 
 def _warn(error: SchemaConflict, files: Files, table: str, fingerprint: bytes) -> None:

@@ -16,7 +16,7 @@ from ..text import many, size
 
 if TYPE_CHECKING:
     from ...catalog.catalog import Catalog
-    from ...catalog.commit.operations import Replaced
+    from ...catalog.commit.done import Replaced
     from ...catalog.log.outcome import CommitInfo
     from ...catalog.snapshot import Snapshot
 

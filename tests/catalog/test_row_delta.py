@@ -6,8 +6,10 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
+from lakelog import open_catalog
 from lakelog.errors import (
     InvalidPredicate,
+    ObjectNotFound,
     OperationInvalid,
     OperationNotAllowed,
     SchemaConflict,
@@ -82,3 +84,57 @@ def test_who_is_for_something_else_is_refused(catalog, writer):
     with catalog.writer("w", "db", operations={"row_delta"}) as opened, opened.transaction() as tx:
         tx.row_delta("t", table(8), "a < 3")
     assert rows(catalog) == [3, 8]
+
+
+def test_a_store_that_fails_while_rows_are_counted_leaves_the_transaction_as_it_was(
+    tmp_path,
+):
+    catalog = open_catalog(str(tmp_path / "lake"))
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", table(1, 2, 3))
+        with writer.transaction() as tx:
+            tx.delete("t", "a = 2", mode="predicate")
+        file = tmp_path / "lake" / "w" / "db" / path
+        with writer.transaction() as tx:
+            file.rename(tmp_path / "away")
+            for call in (lambda: tx.delete("t", "a < 5"),
+                         lambda: tx.row_delta("t", table(1, 4), "a < 5")):  # fmt: skip
+                with pytest.raises(ObjectNotFound):
+                    call()
+            (tmp_path / "away").rename(file)
+            tx.append("u", table(9))
+    assert rows(catalog) == [1, 3]
+    assert catalog.history("db").to_pylist()[-1]["operation"] == "append"
+
+
+@pytest.mark.parametrize("call", ["row_delta", "upsert"])
+def test_other_operations_may_come_after_it(catalog, writer, call):
+    with writer.transaction() as tx:
+        (other,) = tx.write("u", table(1, 2))
+    with writer.transaction() as tx:
+        if call == "row_delta":
+            tx.row_delta("t", table(4), "a = 3")
+        else:
+            tx.upsert("t", table(3), key=["a"])
+        tx.rewrite("u", [other])
+        tx.overwrite("u", table(5), "a = 2", validate=False)
+    assert catalog.history("db").to_pylist()[-1]["operation"] == "overwrite"
+    assert rows(catalog) == ([1, 2, 4] if call == "row_delta" else [1, 2, 3])
+
+
+@pytest.mark.parametrize("declared", ["rewrite", "maintenance", "delete"])
+def test_what_is_declared_otherwise_is_refused(writer, declared):
+    tx = writer.transaction(operation=declared)
+    with pytest.raises(OperationInvalid, match=f"declared as {declared}, and is asked for row_d"):
+        tx.row_delta("t", table(8, 9, 10), "a < 5")
+    tx.discard()
+
+
+def test_of_a_table_with_a_key_the_new_rows_are_newer(catalog, writer):
+    with writer.transaction() as tx:
+        tx.write("t", table(7), clock=(4 * 10**15, 4 * 10**15))
+        tx.evolve("t", key=["a"])
+    with writer.transaction() as tx:
+        tx.row_delta("t", table(7, 8), "a = 7")
+    assert rows(catalog) == [1, 2, 3, 7, 8]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.errors import DuplicateFile, FencedError, FileNotLive, TableNotFound, UsageError
+from lakelog.errors import (
+    DuplicateFile,
+    FencedError,
+    FileNotLive,
+    OperationConflict,
+    TableNotFound,
+    UsageError,
+)
 from lakelog.testing.counting import CountingStore
 from table_cases import table, values, write
 
@@ -116,3 +123,29 @@ def test_a_fenced_owner_is_told_so_and_not_that_a_file_is_not_there(store, fake)
         (path,) = theirs.write("t", table(1))
     with pytest.raises(FencedError):
         tx.remove(path)
+
+
+def test_a_file_that_came_since_is_replaced_by_hand(store, stale, other):
+    """It was added since, but not again: no row of it was deleted before."""
+    with stale.transaction() as tx:
+        with other.transaction() as another:
+            (path,) = another.write("t", table(1))
+        tx.remove(path)
+        tx.write("t", table(2))
+    assert values(store) == [0, 2]
+
+
+def test_an_overwrite_that_finds_nothing_is_held_against_what_came_since(store, stale, other):
+    with other.transaction() as tx:
+        tx.write("t", table(7))
+    none = table(7).slice(0, 0)
+    late = stale.transaction()
+    late.overwrite("t", none, "a = 7")
+    with pytest.raises(OperationConflict, match="may hold rows that it replaces"):
+        late.commit()
+    with stale.transaction() as tx:
+        tx.overwrite("t", none, "a = 7")
+    assert values(store) == [0]
+    with stale.transaction() as tx:
+        tx.overwrite("t", none, "a = 7")
+    assert tx.commit_info is None

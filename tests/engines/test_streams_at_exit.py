@@ -92,3 +92,42 @@ def test_what_is_read_while_python_ends_is_an_error_and_nothing_is_lost(tmp_path
     assert (done.returncode, done.stdout.split()) == (0, ["StorageError", "StorageError"])
     rows = lakelog.open_catalog(url).snapshot("db").to_arrow("t")
     assert rows.column("a").to_pylist() == list(range(10))
+
+
+# A child that was forked while another thread read on, and ends by itself.
+FORKED = """
+import os, sys, threading, time
+import lakelog
+batches = lakelog.open_catalog(sys.argv[1]).snapshot("db").scan("t")
+from lakelog.catalog.data import until_exit
+inside, go_on = threading.Event(), threading.Event()
+def slowly():
+    inside.set()
+    go_on.wait(30)
+    yield from batches
+stream = until_exit.UntilExit(slowly())
+thread = threading.Thread(target=next, args=(stream,))
+thread.start()
+inside.wait(30)
+child = os.fork()
+if child == 0:
+    began = time.monotonic()
+    import atexit
+    atexit._run_exitfuncs()
+    os._exit(0 if time.monotonic() - began < 3 else 3)
+told = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+go_on.set()
+thread.join()
+sys.exit(told)
+"""
+
+
+def test_a_forked_child_waits_for_no_stream_of_its_parent(lake):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED, lake],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -37,3 +37,11 @@ def test_rows_of_files_that_are_left_out_still_supersede(catalog):
 def test_where_the_key_itself_conflicts_what_is_left_out_supersedes_nothing(catalog):
     write_newer(catalog, id=["2"], x=["new"])
     assert read(catalog) == [{"id": 1, "x": "old"}, {"id": 2, "x": "old"}]
+
+
+def test_a_third_key_takes_nothing_from_those_that_agree(catalog):
+    write_newer(catalog, id=[2], x=[7])
+    with catalog.writer("c", "db") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"id": ["z"], "x": ["of c"]}), clock=(3, 3), on_conflict="allow")
+        tx.evolve("t", key=["id"])
+    assert read(catalog) == [{"id": 1, "x": "old"}]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog import open_catalog
-from lakelog.errors import InvalidSchema, OperationNotAllowed, SchemaConflict, UsageError
+from lakelog.errors import (
+    InvalidSchema,
+    OperationInvalid,
+    OperationNotAllowed,
+    SchemaConflict,
+    UsageError,
+)
 
 
 @pytest.fixture
@@ -46,10 +52,9 @@ def test_upserts_are_told_from_other_operations(catalog):
     writer = catalog.writer("u", "db")
     with writer.transaction() as tx:
         tx.upsert("t", rows([1], ["a"]), key=["id"])
-    assert tx._intent.operation == "row_delta"
-    with writer.transaction(operation="maintenance") as tx:
-        tx.upsert("t", rows([1], ["a"]), key=["id"])
-    assert tx._intent.operation == "maintenance"
+    assert catalog.history("db", "u")["operation"].to_pylist() == ["row_delta"]
+    with pytest.raises(OperationInvalid, match="asked for row_delta"):
+        writer.transaction(operation="maintenance").upsert("t", rows([1], ["a"]), key=["id"])
 
 
 def test_a_writer_for_other_operations_writes_nothing_for_an_upsert(catalog, tmp_path):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 import pyarrow as pa
+from ids_read import ids, ids_of_file
 from lakelog import open_catalog
 from lakelog.catalog.format.cut import Cut, parse_token
 from lakelog.errors import InvalidPredicate, OperationConflict, TableNotFound
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakelog.catalog.snapshot import Snapshot
 
 WRITERS = "uvw"
 DEFAULT = 7  # of column x, where a log declares it
@@ -221,11 +221,22 @@ class Model:
             assert any(gone), self.told
             return
         self.told[-1] += f" {text} of {counts}"
-        files = [file for one in counts for file in point.files[one].values()]
         if self.counts.get(name, -1) > before:
             upto = {one: counts[one] for one in counts if point.files[one]}
-            goes = self._goes(files, point.columns, met)
+            goes = self._goes(self._until(point, upto), point.columns, met)
             self.deletes.append(Delete(name, self.counts[name], upto, goes))
+
+    def _until(self, point: Point, upto: dict[str, int]) -> list[File]:
+        """The files of a point, and those that were gone by then: where one of these is read beside
+        a delete of the point, as its log went back or in a cut of several times, its rows go
+        too."""
+        found = {}
+        for each in [point, *self.points.values()]:
+            for one, at in upto.items():
+                for path, file in each.files.get(one, {}).items():
+                    if file.added <= at:
+                        found.setdefault((path, file.added), file)
+        return list(found.values())
 
     def rewrite(self, name: str) -> None:
         paths = [path for path in sorted(self.files[name]) if self.rng.random() < 0.6]
@@ -266,7 +277,7 @@ class Model:
         wanted = {row["id"]: row for file in known.values() for row in file.rows}
         for path in done.rewritten:
             snapshot = self.catalog.snapshot("db")
-            ids = _ids_of_file(snapshot, name, path)
+            ids = ids_of_file(snapshot, name, path)
             assert set(ids) <= set(wanted)
             shown = {
                 row["id"]: row for file in known.values()
@@ -382,16 +393,3 @@ class Model:
             rows = connection.sql("select id from t where id % 3 = 1").fetchall()
             assert sorted(row[0] for row in rows) == some
             assert connection.sql("select count(*) from t").fetchall() == [(len(every),)]
-
-
-def _ids_of_file(snapshot: Snapshot, writer: str, path: str) -> list[int]:
-    import pyarrow.parquet as pq
-
-    files = snapshot.files("t", writer=writer).to_pylist()
-    (url,) = (row["url"] for row in files if row["path"] == path)
-    table = pq.read_table(url.removeprefix("file://"), partitioning=None)
-    return list(table.column("id").to_pylist())
-
-
-def ids(found: pa.Table) -> list[int]:
-    return sorted(found.column("id").to_pylist())
