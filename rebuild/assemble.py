@@ -39,6 +39,7 @@ class Assembled:
         missing: Replaced paths that are not in the store any more.
         lives: By table and path when each file was live: from which revision, and up to which; None
             where that doesn't end.
+        tables: By path the table that each live file is of.
     """
 
     transactions: list[RebuiltTransaction] = field(default_factory=list)
@@ -47,16 +48,19 @@ class Assembled:
     dead: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     lives: dict[FileName, list[tuple[int, int | None]]] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
 
     def begin(self, name: FileName, revision: int) -> None:
         """A file becomes live."""
         self.live.add(name)
+        self.tables[name[1]] = name[0]
         self.dead.discard(name[1])
         self.lives.setdefault(name, []).append((revision, None))
 
     def end(self, name: FileName, revision: int) -> None:
         """A live file is taken out."""
         self.live.discard(name)
+        self.tables.pop(name[1], None)
         self.dead.add(name[1])
         self.lives[name][-1] = (self.lives[name][-1][0], revision)
 
@@ -128,10 +132,10 @@ def assemble(
     for revision, item in enumerate(ordered.transactions):
         files, removed = _files(item, result, known_paths, revision)
         removed += _removed(item, result, known_paths, revision)
-        files += _added(item, result, again, revision)
+        proof = evidence.proofs.get(item.transaction_id)
+        files += _added(item, result, again, revision, is_proven=proof is not None)
         at_us = evidence.times_us.get(item.transaction_id) or _time_us(item, latest_us)
         before_us = max(before_us + 1, at_us)
-        proof = evidence.proofs.get(item.transaction_id)
         is_known = item.transaction_id not in evidence.forgotten
         result.transactions.append(
             RebuiltTransaction(
@@ -181,19 +185,24 @@ def _added(
     result: Assembled,
     again: Callable[[wire.Add], RebuiltFile | None],
     revision: int,
+    *,
+    is_proven: bool,
 ) -> tuple[RebuiltFile, ...]:
     """The files that a transaction makes live and did not write. One that is live already was taken
-    out before, by what is lost or by itself."""
+    out before, by what is lost or by itself; but one that is live in another table stays there, if
+    nothing proves the transaction: it may have been refused for that."""
     found = []
     for add in of_kind(item.actions, "add"):
         file = again(add)
         if file is None:
             continue
-        name = (file.table, file.path)
-        if name in result.live:
-            result.end(name, revision)
-            file = replace(file, removes=(name,))
-        result.begin(name, revision)
+        table = result.tables.get(file.path)
+        if table is not None:
+            if table != file.table and not is_proven:
+                continue
+            result.end((table, file.path), revision)
+            file = replace(file, removes=((table, file.path),))
+        result.begin((file.table, file.path), revision)
         found.append(file)
     return tuple(found)
 
@@ -233,6 +242,10 @@ def _files(
             own = item.transaction_id.hex()
             result.left_out.append(LeftOut(file.path, file.size_bytes, "disproved", why, own))
             continue
+        table = result.tables.get(file.path)
+        if table is not None:  # by a transaction that was refused, but for what nothing tells of
+            result.end((table, file.path), revision)
+            removes.append((table, file.path))
         result.begin((file.table, file.path), revision)
         files.append(rebuilt_file(file, tuple(removes)))
     return tuple(files), tuple(alone)
