@@ -177,6 +177,10 @@ def rows_of(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]) ->
     return tuple({columns[name].number: value for name, value in row.items()} for row in rows)
 
 
+class _Another(Exception):
+    """A transaction isn't what was asked for: a process and its double may draw one id for two."""
+
+
 def said(
     before: Shown,
     found: DecodedTransaction,
@@ -189,6 +193,8 @@ def said(
     Args:
         table: Its name: others' actions don't count.
         body_of: The bytes of an object, by path.
+    Raises:
+        _Another: It can't be what was asked for.
     """
     revision = found.message.revision
     columns = before.columns if asked.columns is None else asked.columns
@@ -211,12 +217,12 @@ def said(
             del files[action.remove.path]
             needs.pop(action.remove.path, None)
         elif kind == "tombstone":
-            assert asked.predicate is not None
+            predicate = _predicate_of(asked)
             last = _last_hidden(action.tombstone, revision)
             tombstones += [] if action.tombstone.logs else [(revision, number)]
             older = frozenset(path for path, file in files.items() if file.order[1] <= last)
             now = replace(before, files=files)
-            files = now.without([Hides(asked.predicate, older)])
+            files = now.without([Hides(predicate, older)])
         elif kind == "row_deletes":
             item = action.row_deletes
             file = files[item.path]
@@ -261,6 +267,12 @@ def changed_files(found: DecodedTransaction) -> tuple[frozenset[str], frozenset[
     return frozenset(adds), frozenset(removes)
 
 
+def _predicate_of(asked: Asked) -> Callable[[Row], bool]:
+    if asked.predicate is None:
+        raise _Another
+    return asked.predicate
+
+
 def _last_hidden(tombstone: wire.Tombstone, revision: int) -> int:
     """The last revision of whose files a tombstone of a revision holds."""
     return tombstone.logs[0].revision if tombstone.logs else revision - 1
@@ -277,8 +289,10 @@ def _rows_in(path: str, asked: Asked, body_of: Callable[[str], bytes]) -> tuple[
     if asked.back is not None and path in asked.back.files:
         return asked.back.files[path].rows
     # Not by `read_table`, whose dataset costs more than a small file does.
-    data = pq.ParquetFile(pa.BufferReader(body_of(path)))
-    return rows_of(asked.names, data.read(use_threads=False).to_pylist())
+    data = pq.ParquetFile(pa.BufferReader(body_of(path))).read(use_threads=False)
+    if not asked.names.keys() >= set(data.column_names):
+        raise _Another
+    return rows_of(asked.names, data.to_pylist())
 
 
 def wanted(before: Shown, after: Shown, asked: Asked) -> Shown:
@@ -347,10 +361,13 @@ def outcome(
     added = {path for n in range(len(kinds)) for _, path, _ in added_files(found, n)}
     defines = asked.back is not None or "definition" in kinds
     means = asked.back is not None or asked.columns is not None
+    another = f"R1 revision {found.message.revision} isn't what its committer asked for"
     if not asked.writes.keys() <= added or defines != means:
-        return None, f"R1 revision {found.message.revision} isn't what its committer asked for"
+        return None, another
     try:
         after = said(before, found, table, asked, body_of)
+    except _Another:
+        return None, another
     except ObjectNotFound:  # whether that may be is asked elsewhere
         return None, ""
     want, got = wanted(before, after, asked).rows(), after.rows()
