@@ -209,7 +209,7 @@ class Changes:
         tx.evolve(self.table, **change)
         if self.now(tx) is not now:
             raise UsageError("others have changed the table meanwhile")
-        asked.columns = columns
+        asked.columns, asked.knew = columns, now.columns
 
     def _new(self, columns: dict[str, Column], name: str) -> dict[str, Any]:
         default = self.world.random.choice((None, None, 3))

@@ -66,6 +66,7 @@ class Asked:
         hides: Rows that are deleted.
         predicate: That of its tombstone, if it has one.
         columns, key: What the table has from here on; None: no change.
+        knew: The columns of the table that was looked at for that.
         back: The table as of the revision that it goes back to; None: it doesn't.
         empties: Whether all files go, and the table is forgotten.
     """
@@ -77,6 +78,7 @@ class Asked:
     predicate: Callable[[Row], bool] | None = None
     columns: dict[str, Column] | None = None
     key: tuple[int, ...] | None = None
+    knew: dict[str, Column] | None = None
     back: Shown | None = None
     empties: bool = False
 
@@ -355,6 +357,8 @@ def outcome(
     empty for nothing."""
     if before is None:
         return None, ""
+    if before.went_back and asked.knew not in (None, before.columns):
+        return None, ""  # dropped since, and begun anew: of other columns than were looked at
     if asked.back is not None and found.message.commit.members[0].operation == "maintenance":
         asked = Asked(back=asked.back)  # names the files for a while, before they come back
     kinds = [action.WhichOneof("kind") for action in found.message.actions]
