@@ -27,17 +27,20 @@ class Compiled(NamedTuple):
     code: Mapping[str, bytes]
 
 
-def compile_texts(jvm: Any, texts: Sequence[str], keep: Sequence[str] = ()) -> Compiled:
+def compile_texts(
+    jvm: Any, texts: Sequence[str], keep: Sequence[str] = (), beside: Any = None
+) -> Compiled:
     """Compile texts of a class each, which may use those before them.
 
     Args:
         keep: Names of classes whose bytes are wanted.
+        beside: The class loader of others, compiled before, that they use; None: Spark's.
     Raises:
         py4j.protocol.Py4JError: One doesn't compile on this Spark.
     """
     # The context class loader, because under spark-submit Spark itself isn't on the system class
     # path.
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader = beside or jvm.java.lang.Thread.currentThread().getContextClassLoader()
     code: dict[str, bytes] = {}
     for text in texts:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()

@@ -31,6 +31,7 @@ from .column_names import check_names, is_case_sensitive
 from .file_groups import file_groups
 from .native import is_switched_off, read_files
 from .partition_columns import known_values
+from .registration import register_source
 from .selection import Selection, selection
 from .source_options import json_text
 from .urls import supports_url
@@ -105,19 +106,27 @@ def frame_of(spark: SparkSession, access: Access, asked: Selection) -> DataFrame
 
     Raises, Warns: As `read`.
     """
-    catalog = access.catalog
-    if supports_url(spark, catalog.url):
-        files = asked.file_list()
-        rest = tuple(files.hidden)
+    if supports_url(spark, access.catalog.url):
         try:
-            if files.rows.num_rows or not rest:
-                found = native(spark, access, asked, files)
-                if not rest:
-                    return found
-                return found.union(_by_source(spark, access, replace(asked, keys=rest)))
+            return natively(spark, access, asked)
         except (InvalidSchema, InvalidPredicate, InvalidUrl, SparkUnsupported) as reason:
             _check_source(spark, asked.given, reason)
     return _by_source(spark, access, asked)
+
+
+def natively(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
+    """What is asked for, by Spark's own reader where Spark has a connector; but for files of which
+    rows were deleted, which the source in Python reads.
+
+    Raises: As `native`.
+    Requests: Those of `Snapshot.file_list`, and of `native`.
+    """
+    files = asked.file_list()
+    rest = tuple(files.hidden)
+    if rest and not files.rows.num_rows:
+        return _by_source(spark, access, asked)
+    found = native(spark, access, asked, files)
+    return found.union(_by_source(spark, access, replace(asked, keys=rest))) if rest else found
 
 
 def native(
@@ -203,10 +212,8 @@ def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) 
 
 
 def _by_source(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
-    from .session import register
-
-    register(spark)
-    reader = spark.read.format("lakelog").options(**asked.options)
+    register_source(spark)
+    reader = spark.read.format("lakelog").options(**asked.options, native="false")
     if access.storage_options:
         reader = reader.option("storageOptions", json_text(access.storage_options))
     if access.location_options:

@@ -11,12 +11,13 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import MissingDependency
+from ..errors import MissingDependency, SparkUnsupported
 from .packages import PACKAGES, check_there, package_settings
+from .registration import register_source
 from .row_batches import ROWS_SETTING, SESSION_ROWS
 from .versions import check_spark
 
@@ -49,12 +50,6 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
-_REDACTED = "spark.sql.redaction.options.regex"
-_SECRETS = "(?i)(storage|location)options"
-# What a server of Connect is asked for stands in its event log and its UI, line by line; each
-# option there is a line of its name and one of its value.
-_REDACTED_TEXTS = ("spark.sql.redaction.string.regex", "spark.redaction.string.regex")
-_SECRET_LINES = r"(?i)(storage|location)options[^\n]*(\n\s*value: [^\n]*)?"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -195,10 +190,11 @@ def _quiet_start(settings: dict[str, str]) -> Iterator[dict[str, str]]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("lakelog")` known to a session, and its storage options secrets in plans.
+    """Make `format("lakelog")` known to a session, and its storage options secrets in plans. On a
+    classic session Spark's own reader reads it, where that can; else it does so in Python.
 
     Spark finds it alone only where lakelog is installed as a plain folder (not editable) and the
-    JVM's Python has it on its path.
+    JVM's Python has it on its path; then it always reads in Python.
 
     The workers of a session that `session` didn't start take Spark's own Python: in a virtual
     environment that isn't activated set `os.environ["PYSPARK_PYTHON"] = sys.executable` before the
@@ -207,31 +203,9 @@ def register(spark: SparkSession) -> None:
     Raises:
         SparkUnsupported: This Spark is too old.
     """
-    check_spark()
-    from pyspark.errors import AnalysisException
-    from pyspark_lakelog import DefaultSource
+    register_source(spark)
+    if hasattr(spark, "_jsparkSession"):
+        from .swap import add_rule
 
-    try:
-        spark.dataSource.register(DefaultSource)
-    except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise  # else Spark 4.0 has found it alone, and registers none in its place
-    # CREATE VIEW ... USING shows its options in plans, but for those that this matches.
-    _hide(spark, _SECRETS, _REDACTED)
-    if not hasattr(spark, "_jsparkSession"):
-        _hide(spark, _SECRET_LINES, *_REDACTED_TEXTS)
-
-
-def _hide(spark: SparkSession, secrets: str, setting: str, *fallbacks: str) -> None:
-    """Add an expression to a setting that says what Spark hides.
-
-    Args:
-        fallbacks: Settings that hold where this one isn't set; none where Spark has a value.
-    """
-    if fallbacks:
-        told = (spark.conf.get(name, None) for name in (setting, *fallbacks))
-        hidden = next((one for one in told if one), "")
-    else:  # with a default of ours, Spark's own would be passed over
-        hidden = spark.conf.get(setting) or ""
-    if secrets not in hidden:
-        spark.conf.set(setting, f"{hidden}|{secrets}" if hidden else secrets)
+        with suppress(SparkUnsupported):  # then the source reads all by itself
+            add_rule(spark)

@@ -1,8 +1,8 @@
 """`format("lakelog")`: a Python data source, which reads by fsspec and yields Arrow. How it writes
 is in `write_source`.
 
-It serves where Spark has no connector for the store, and SQL views; `lakelog.spark.read` is several
-times faster where Spark can open the files itself.
+On classic sessions Spark's own reader takes its place where it can (`swap`); what is here serves
+elsewhere: on Spark Connect, and where Spark has no connector for the store.
 
 Filters of a query are not pushed into it: in Spark 4.3 a filter of one query leaks into the next
 one on the same DataFrame. The option `where` is: by it files are skipped, and rows filtered.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = (
     "database", "table", "asOf", "columns", "where", "partition", "writer", "withWriter",
-    "storageOptions", "locationOptions", "path", "files",
+    "storageOptions", "locationOptions", "path", "files", "native",
 )  # fmt: skip
 _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
 
@@ -54,8 +54,9 @@ class LakelogDataSource(DataSource):
     revisions: `EWR=3,JFK=2`);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
     `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `withWriter`
-    (true: with the column `_writer`); `storageOptions`, `locationOptions` (JSON). The path is the
-    catalog's URL. Other options are refused. Those of streams and changes are in `stream_options`,
+    (true: with the column `_writer`); `native` (false: never by Spark's own reader);
+    `storageOptions`, `locationOptions` (JSON). The path is the catalog's URL.
+    Other options are refused. Those of streams and changes are in `stream_options`,
     those for writing in `write_source`.
     """
 
@@ -92,7 +93,7 @@ class LakelogDataSource(DataSource):
             from .changes_source import LakelogChangesReader
 
             return LakelogChangesReader(changes_options(self.options), schema, self._token)
-        return LakelogReader(_selection(self.options, self._snapshot()), schema, self._access())
+        return LakelogReader(self.asked(), schema, self.access())
 
     def streamReader(self, schema: StructType) -> LakelogStreamReader:
         """What follows the table; see `LakelogStreamReader`.
@@ -123,14 +124,28 @@ class LakelogDataSource(DataSource):
 
         return LakelogStreamWriter(self.options, schema, overwrite)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it reads one cut, however often: not where nobody asked for its schema."""
+        return self._token is not None
+
+    def asked(self) -> Selection:
+        """What is read of a table.
+
+        Requests: those of `Catalog.snapshot`.
+        """
+        return _selection(self.options, self._snapshot())
+
+    def access(self) -> SourceAccess:
+        """Where the catalog is."""
+        return SourceAccess.of(self.options)
+
     def _snapshot(self) -> Snapshot:
+        flag(self.options, "native", default=True)
         refuse_unknown(self.options, OPTIONS, "format('lakelog')", [_AS_OF])
         self._need("table")
-        catalog = self._access().open()
+        catalog = self.access().open()
         return catalog.snapshot(self._need("database"), self._token or _point(self.options))
-
-    def _access(self) -> SourceAccess:
-        return SourceAccess.of(self.options)
 
     def _need(self, name: str) -> str:
         return need(self.options, name, f".option({name!r}, ...)")

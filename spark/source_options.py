@@ -36,13 +36,19 @@ class SourceAccess:
         url = need(options, "path", "the catalog's URL goes to load(url)")
         return cls(url, *(options.get(name) or "{}" for name in _SECRETS))
 
+    def options(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """What opens the store, and other places."""
+        texts = (self.storage_options, self.location_options)
+        storage, places = (
+            json_object(name, text) or None for name, text in zip(_SECRETS, texts, strict=True)
+        )
+        return storage, places
+
     def open(self) -> Catalog:
         """The catalog."""
         from ..catalog.catalog import open_catalog
 
-        texts = (self.storage_options, self.location_options)
-        found = [json_object(name, text) for name, text in zip(_SECRETS, texts, strict=True)]
-        return open_catalog(self.url, *(options or None for options in found))
+        return open_catalog(self.url, *self.options())
 
 
 def refuse_unknown(

@@ -31,9 +31,10 @@ from .selection import selection
 from .sql_catalog_java import CATALOG
 from .sql_change_java import CHANGE, DELTA, OPERATION, REFRESH, ROW, STRATEGY
 from .sql_changes import Statement, change
-from .sql_rule_java import INSTALLER, INSTALLER_CLASS, RULE, SWAP
+from .sql_installer_java import INSTALLER, INSTALLER_CLASS
 from .sql_table_java import ASK, TABLE, WRITE
 from .stages import watched
+from .swap import add_rule
 from .write import write
 from .write_types import arrow_schema
 
@@ -51,8 +52,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPARKS_OWN: Final = ("spark_catalog", "system", "session", "builtin")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TEXTS: Final = (  # each may use those before
-    ASK, ROW, DELTA, OPERATION, WRITE, TABLE, CATALOG, SWAP, RULE, FILTERS, REFRESH, CHANGE,
-    STRATEGY, INSTALLER,
+    ASK, ROW, DELTA, OPERATION, WRITE, TABLE, CATALOG, FILTERS, REFRESH, CHANGE, STRATEGY,
+    INSTALLER,
 )  # fmt: skip
 _QUERIES: Final = 16  # that may be looked at at once, in threads of one session
 
@@ -108,6 +109,7 @@ def attach(
         )
     access = Access.of(spark, url, storage_options, location_options)
     installer, session = _installer(spark)
+    add_rule(spark)
     if not installer.isFree(session, name):
         raise InvalidName(
             f"Spark has another catalog {name!r}", key=name, hint="Give the lake another name"
@@ -174,7 +176,7 @@ def _installer(spark: SparkSession) -> tuple[Any, Any]:
     found = next((made for known, made in _installers if known is gateway), None)
     if found is None:
         try:
-            loader = compile_texts(gateway.jvm, _TEXTS).loader
+            loader = compile_texts(gateway.jvm, _TEXTS, beside=add_rule(spark)).loader
             found = new_instance(gateway, loader, INSTALLER_CLASS)
         except Exception as error:
             raise SparkUnsupported(

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 public final class LakeRow implements MetadataColumn {
-    public static final String NAME = "__lakelog_row";
+    public static final String NAME = LakeSwap.WHOLE_ROW;
     private final StructType schema;
 
     public LakeRow(StructType schema) { this.schema = schema; }

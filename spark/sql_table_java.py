@@ -124,7 +124,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 public final class LakeTable
     implements StagedTable, SupportsRead, SupportsWrite, SupportsRowLevelOperations,
-        SupportsMetadataColumns, ScanBuilder, SupportsReportStatistics, Statistics {
+        SupportsMetadataColumns, ScanBuilder, SupportsReportStatistics, Statistics, LakeRows {
     private final String name;
     private final String token;
     private final StructType schema;

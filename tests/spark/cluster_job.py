@@ -31,6 +31,6 @@ if __name__ == "__main__":
     with lakelog.open_catalog(url).writer("spark", "db") as writer, writer.transaction() as tx:
         tx.delete("t", "id < 500")
     print("deletes:", lakelog.spark.read(spark, url, "db", "t").count())
-    source = spark.read.format("lakelog").option("database", "db").option("table", "t")
+    source = spark.read.format("lakelog").options(database="db", table="t", native="false")
     print("source:", source.load(url).count())
     spark.stop()

@@ -307,8 +307,8 @@ def test_no_secret_shows(
     """The last test: in plans, in the UI and its API, and in the event log of all that ran."""
     frame = read(spark, both[0], SECRETS[1]).where("n < 3")
     source = spark.read.format("lakelog").options(database="db", table="t")
-    source = source.option("storageOptions", json.dumps(both[0].options(SECRETS[1]))).load(URL)
-    for each in (frame, source):
+    source = source.option("storageOptions", json.dumps(both[0].options(SECRETS[1])))
+    for each in (frame, source.load(URL), source.option("native", "false").load(URL)):
         each.collect()
         assert not found(shown(each) + repr(each))
     _write_and_follow(spark, both[0].options(SECRETS[1]), tmp_path / "progress")

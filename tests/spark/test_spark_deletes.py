@@ -52,7 +52,8 @@ def test_spark_gives_the_rows_that_are_left(spark, lake, where) -> None:
     source = spark.read.format("lakelog").option("database", "db").option("table", "t")
     if where is not None:
         source = source.option("where", where)
-    assert of_spark(source.load(lake.url)) == wanted
+    for native in ("true", "false"):
+        assert of_spark(source.option("native", native).load(lake.url)) == wanted
     columns = read(spark, lake.url, "db", "t", where=where, columns=["s"])
     assert of_spark(columns) == of_arrow(snapshot.to_arrow("t", ["s"], where=where))
     assert read(spark, lake.url, "db", "t", where=where).count() == len(wanted)

@@ -176,7 +176,8 @@ def by_arrow(lake: Path, table: str) -> dict[str, list[Any]]:
 
 def source(spark: Any, table: str) -> Any:
     lakelog.spark.register(spark)
-    return spark.read.format("lakelog").option("database", "db").option("table", table)
+    reader = spark.read.format("lakelog").option("database", "db").option("table", table)
+    return reader.option("native", "false")
 
 
 @pytest.mark.parametrize("table", ["types", "pairs"])

@@ -54,7 +54,8 @@ def ways(spark: SparkSession, lake: Path, **asked: Any) -> dict[str, DataFrame]:
     register(spark)
     return {
         "native": read(spark, str(lake), "db", "t", **asked),
-        "source": spark.read.format("lakelog").options(**options).load(str(lake)),
+        "format": spark.read.format("lakelog").options(**options).load(str(lake)),
+        "source": spark.read.format("lakelog").options(**options, native="false").load(str(lake)),
     }
 
 

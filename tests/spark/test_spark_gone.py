@@ -47,7 +47,7 @@ def take_all(catalog: Catalog) -> None:
 
 
 @pytest.mark.slow("a query by the data source starts Spark's Python processes")
-@pytest.mark.parametrize("road", ["native", "format", "SQL", "changes"])
+@pytest.mark.parametrize("road", ["native", "format", "source", "SQL", "changes"])
 def test_a_query_whose_files_go(spark, settings, lake, road):
     settings("spark.sql.files.minPartitionNum", FILES)
     if road == "native":
@@ -60,9 +60,9 @@ def test_a_query_whose_files_go(spark, settings, lake, road):
     else:
         lakelog.spark.register(spark)
         source = spark.read.format("lakelog").option("database", "db").option("table", "t")
-        frame = source.load(lake.url)
+        frame = source.option("native", road == "format").load(lake.url)
     rows = frame.toLocalIterator()
-    if road in ("native", "SQL"):  # all of it is one task elsewhere
+    if road in ("native", "format", "SQL"):  # all of it is one task elsewhere
         assert next(rows).a >= 0
     take_all(lake)
     with pytest.raises(Exception, match="ObjectNotFound") as caught:

@@ -34,7 +34,7 @@ def fill(catalog: lakelog.Catalog, names: list[str]) -> None:
 def by_format(spark: Any, url: str, **options: object) -> list[int]:
     lakelog.spark.register(spark)
     reader = spark.read.format("lakelog").option("database", "db").option("table", "t")
-    for name, value in options.items():
+    for name, value in {"native": False, **options}.items():
         reader = reader.option(name, json.dumps(value))
     return sorted(reader.load(url).toArrow()["a"].to_pylist())
 

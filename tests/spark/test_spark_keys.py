@@ -49,8 +49,12 @@ def test_spark_reads_the_newest_row_of_each_key(
         assert len(expected) == 7  # 1, 2, 3, 100, 101 and two without a key
     register(spark)
     options = {"database": "db", "table": "t"} | ({"where": where} if where else {})
-    source = spark.read.format("lakelog").options(**options).load(str(lake))
-    for frame in (read(spark, str(lake), "db", "t", where=where), source):
+    source = spark.read.format("lakelog").options(**options)
+    for frame in (
+        read(spark, str(lake), "db", "t", where=where),
+        source.load(str(lake)),
+        source.option("native", "false").load(str(lake)),
+    ):
         assert sorted(repr(row.asDict()) for row in frame.collect()) == expected
         assert frame.count() == len(expected)
 

@@ -182,12 +182,13 @@ def test_hundreds_of_partitions_that_only_names_tell_are_one_relation(spark, tmp
     assert frame.agg({"m": "sum"}).collect()[0][0] == 2 * sum(range(300)) + 300
 
 
-@pytest.mark.parametrize("road", ["own reader", "no file index", "data source"])
+@pytest.mark.parametrize("road", ["own reader", "format", "no file index", "data source"])
 def test_who_wrote_a_row(spark, lake, road, request):
     if road == "no file index":
         request.getfixturevalue("no_file_index")
-    if road == "data source":
+    if road in ("data source", "format"):
         options = {"database": "db", "table": "t", "withWriter": "true", "columns": '["n"]'}
+        options["native"] = "true" if road == "format" else "false"
         frame = spark.read.format("lakelog").options(**options).load(lake.url)
     else:
         frame = lakelog.spark.read(spark, lake.url, "db", "t", columns=["n"], with_writer=True)
@@ -201,7 +202,7 @@ def test_who_wrote_a_row(spark, lake, road, request):
     assert sorted(map(tuple, frame.collect())) == wanted
     of_one = frame.where("_writer = 'none' AND n > 5")
     assert sorted(row.n for row in of_one.collect()) == [6, 7, 8, 9, 10, 11, 12, 1000]
-    if road == "own reader":
+    if road in ("own reader", "format"):
         assert lakelog.spark.files_read(of_one) == (2, 26)
     assert {row[0] for row in frame.select("_writer").distinct().collect()} == {
         "both", "days", "none", "told",

@@ -50,15 +50,15 @@ def lake(tmp_path_factory):
     return str(root)
 
 
-@pytest.mark.parametrize("road", ["own reader", "no file index", "data source"])
+@pytest.mark.parametrize("road", ["own reader", "format", "no file index", "data source"])
 def test_told_and_written_columns_are_the_same_rows(spark, lake, road, request):
     if road == "no file index":
         request.getfixturevalue("no_file_index")
 
     def read(table):
-        if road != "data source":
+        if road not in ("data source", "format"):
             return lakelog.spark.read(spark, lake, "db", table)
-        options = {"database": "db", "table": table}
+        options = {"database": "db", "table": table, "native": road == "format"}
         return spark.read.format("lakelog").options(**options).load(lake)
 
     told, written = read("told"), read("written")

@@ -63,6 +63,7 @@ class Lake:
     def by_format(self, spark: Any, database: str, table: str, as_of: str | None) -> pa.Table:
         lakelog.spark.register(spark)
         reader = spark.read.format("lakelog").option("database", database).option("table", table)
+        reader = reader.option("native", "false")
         if self.options:
             reader = reader.option("storageOptions", json.dumps(self.options))
         if as_of:
@@ -165,13 +166,17 @@ def test_a_frame_keeps_its_cut(spark, tmp_path):
     with lakelog.open_catalog(url).writer("w", "db") as writer:
         with writer.transaction() as transaction:
             transaction.write("t", pa.table({"a": [1]}))
+        options = {"database": "db", "table": "t"}
         frames = [
             lakelog.spark.read(spark, url, "db", "t"),
-            spark.read.format("lakelog").option("database", "db").option("table", "t").load(url),
+            *(
+                spark.read.format("lakelog").options(**options, native=native).load(url)
+                for native in ("true", "false")
+            ),
         ]
         with writer.transaction() as transaction:
             transaction.write("t", pa.table({"a": [2]}))
-    assert [frame.count() for frame in frames] == [1, 1]
+    assert [frame.count() for frame in frames] == [1, 1, 1]
     assert lakelog.spark.read(spark, url, "db", "t").count() == 2
 
 
@@ -217,6 +222,7 @@ def test_errors_when_loading(spark, local):
         (good | {"as-of": "x"}, "UsageError: .*no option 'as-of'.*asOf"),
         (good | {"storage_options": "{}"}, "UsageError: .*no option 'storage_options'"),
         (good | {"asOf": "1999-01-01T00:00:00Z"}, "TimeBeforeFirstCommit"),
+        (good | {"native": "no"}, "UsageError: The option native is 'no'"),
     ]:
         with pytest.raises(Exception, match=text):
             spark.read.format("lakelog").options(**options).load(local.url)
@@ -236,6 +242,7 @@ def test_errors_of_tasks(spark, local, tmp_path):
     shutil.copytree(local.url, folder)
     gone, broken = sorted((folder / "w" / "mixed" / "data").rglob("*.parquet"))[:2]
     reader = spark.read.format("lakelog").option("database", "mixed").option("table", "t")
+    reader = reader.option("native", "false")
     body = broken.read_bytes()
     broken.write_bytes(bytes(len(body)))
     with pytest.raises(Exception, match=f"CorruptObject: .*{broken.name}"):

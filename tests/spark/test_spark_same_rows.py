@@ -129,7 +129,10 @@ class Lake:
     def by_source(self, spark: Any) -> Any:
         lakelog.spark.register(spark)
         reader = spark.read.format("lakelog").option("database", "db").option("table", "t")
-        return reader.load(self.url)
+        return reader.option("native", "false").load(self.url)
+
+    def by_format(self, spark: Any) -> Any:
+        return spark.read.format("lakelog").options(database="db", table="t").load(self.url)
 
     def by_duckdb(self) -> pa.Table:
         return of_arrow(self.snapshot.scan("t"))
@@ -236,6 +239,7 @@ def run(spark: Any, tmp_path: Path, monkeypatch: Any, settings: Any, seed: int) 
     roads = {
         "scan": lambda: lake.snapshot.to_arrow("t"),
         "source": lambda: lake.by_source(spark).toArrow(),
+        "format": lambda: lake.by_format(spark).toArrow(),
         "file index": lambda: lake.by_read(spark).toArrow(),
         "paths": lambda: lake.by_read(spark).toArrow(),
         "duckdb": lake.by_duckdb,
@@ -243,8 +247,9 @@ def run(spark: Any, tmp_path: Path, monkeypatch: Any, settings: Any, seed: int) 
     for name, road in roads.items():
         monkeypatch.setenv(native.FILE_INDEX_SWITCH, "off" if name == "paths" else "")
         assert alike(road().to_pylist()) == want, (seed, name)
-        if name in {"file index", "paths"}:
-            found = ids(lake.by_read(spark), conditions)
+        if name in {"format", "file index", "paths"}:
+            frame = lake.by_format(spark) if name == "format" else lake.by_read(spark)
+            found = ids(frame, conditions)
             wrong = {text: found[text] for text in conditions if found[text] != met[text]}
             assert not wrong, (seed, name, {text: met[text] for text in wrong})
     assert alike(by_name(lake.snapshot.files("t")["url"].to_pylist()).to_pylist()) == want, seed

@@ -1,19 +1,27 @@
-"""What `format("lakelog")` reads of files, and what Spark knows of it before."""
+"""What `format("lakelog")` reads of files, and what Spark knows of it before: on a classic session
+as much as `lakelog.spark.read`, for that is what Spark runs in its place."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import lakelog
 import lakelog.spark
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakelog.errors import SparkOutOfMemory
+from lakelog.spark import swap
 from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture
-def lake(tmp_path) -> str:
+def lake(tmp_path: Path) -> str:
     """A file of which one column is damaged: who reads it finds out."""
     catalog = lakelog.open_catalog(str(tmp_path))
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
@@ -27,30 +35,132 @@ def lake(tmp_path) -> str:
     return str(tmp_path)
 
 
-def source(spark, **options):
-    return spark.read.format("lakelog").options(database="db", table="t", **options)
+@pytest.fixture
+def many(tmp_path: Path) -> str:
+    """A lake of four commits by two writers: files with partitions, one with a deleted row."""
+    catalog = lakelog.open_catalog(str(tmp_path / "many"))
+    for number, name in enumerate(("u", "v")):
+        with catalog.writer(name, "db") as writer:
+            for start in (0, 10):
+                rows = range(100 * number + start, 100 * number + start + 10)
+                data = pa.table({"n": list(rows), "day": ["mon", "tue"] * 5, "s": ["x"] * 10})
+                with writer.transaction() as tx:
+                    tx.write("t", data, partition_by=["day"])
+    with catalog.writer("u", "db") as writer, writer.transaction() as tx:
+        tx.delete("t", "n = 3")
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.write("names", pa.table({"day": ["mon", "tue"], "name": ["Monday", "Tuesday"]}))
+    return catalog.url
 
 
-def test_only_the_columns_that_are_named_are_read(spark, lake):
+def source(spark: SparkSession, **options: Any) -> Any:
+    return spark.read.format("lakelog").options(database="db", **({"table": "t"} | options))
+
+
+def plan(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def test_only_the_columns_of_the_query_are_read(spark, lake):
     wanted = [(1,), (2,), (3,)]
     for frame in (
+        source(spark).load(lake).select("a"),
         source(spark, columns='["a"]').load(lake),
         source(spark).schema("a bigint").load(lake),
-        lakelog.spark.read(spark, lake, "db", "t").select("a"),
+        source(spark, native=False, columns='["a"]').load(lake),
+        source(spark, native=False).schema("a bigint").load(lake),
     ):
         assert sorted(map(tuple, frame.collect())) == wanted
     # Spark tells a Python data source nothing of the columns that a query needs.
-    for frame in (source(spark).load(lake), source(spark).load(lake).select("a")):
-        with pytest.raises(Exception, match="CorruptObject"):
+    for frame in (source(spark).load(lake), source(spark, native=False).load(lake).select("a")):
+        with pytest.raises(Exception, match=r"CorruptObject|checksum"):
             frame.collect()
 
 
-def test_spark_knows_no_size_of_the_source_and_that_of_read(spark, lake):
-    def plan(small) -> str:
+def test_spark_knows_the_size(spark, lake):
+    def joined(small: DataFrame) -> str:
         large = spark.range(1_000_000).selectExpr("id % 5 a", "id")
-        return large.join(small, "a")._jdf.queryExecution().executedPlan().toString()
+        return plan(large.join(small, "a"))
 
-    assert "BroadcastHashJoin" in plan(lakelog.spark.read(spark, lake, "db", "t", columns=["a"]))
-    few = source(spark, columns='["a"]').load(lake)
-    assert "BroadcastHashJoin" not in plan(few)
-    assert "BroadcastHashJoin" in plan(F.broadcast(few))
+    assert "BroadcastHashJoin" in joined(source(spark).load(lake).select("a"))
+    few = source(spark, native=False, columns='["a"]').load(lake)
+    assert "BroadcastHashJoin" not in joined(few)
+    assert "BroadcastHashJoin" in joined(F.broadcast(few))
+
+
+def test_filters_of_the_query_skip_files_and_joins_choose_partitions(spark, many):
+    frame = source(spark).load(many)
+    some = frame.where("n >= 110 AND day = 'mon'").select("s")
+    assert lakelog.spark.files_read(some) == (1, 6)  # of those that lost no row
+    assert "ReadSchema: struct<n:bigint,s:string>" in plan(some)
+    assert some.count() == 5
+    names = source(spark, table="names").load(many).where("name = 'Tuesday'")
+    both = frame.join(names, "day")
+    assert "dynamicpruning" in plan(both)
+    assert both.count() == 19
+
+
+@pytest.mark.parametrize("options", [{}, {"where": "n > 3 AND s = 'x'"}, {"withWriter": "true"}])
+def test_rows_are_those_of_the_source(spark, many, options):
+    rows = [
+        sorted(map(tuple, source(spark, native=native, **options).load(many).collect()))
+        for native in (True, False)
+    ]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == (36 if "where" in options else 39)
+
+
+def test_views_and_self_joins(spark, many):
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW lake_t USING lakelog OPTIONS "
+        f"(path '{many}', database 'db', table 't')"
+    )
+    joined = spark.sql("SELECT count(*) FROM lake_t a JOIN lake_t b USING (n) WHERE a.n >= 100")
+    assert plan(joined).count("FileScan") == 2
+    assert joined.first()[0] == 20
+    frame = source(spark).load(many)
+    twice = frame.alias("a").join(frame.alias("b"), "n").where("a.n >= 100")
+    assert plan(twice).count("FileScan") == 2
+    assert twice.count() == 20
+    assert frame.union(frame).where("n >= 100").count() == 40
+
+
+def test_a_schema_of_ones_own_reads_what_is_newest_each_time(spark, many):
+    frame = source(spark).schema("n bigint").load(many)
+    fixed = source(spark).load(many)
+    assert (frame.count(), fixed.count()) == (39, 39)
+    catalog = lakelog.open_catalog(many)
+    with catalog.writer("v", "db") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"n": [7000], "day": ["sun"], "s": ["x"]}))
+    assert frame.where("n >= 0").count() == 40
+    assert fixed.where("n >= 0").count() == 39
+
+
+def test_what_only_the_source_can_read_it_reads(spark, many, tmp_path, monkeypatch):
+    """Other types than the log's, a folder below that of another process, a switch that is off."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame = source(spark).schema("n int").load(many)
+        assert "BatchScan lakelog" in plan(frame)
+        monkeypatch.setenv("LAKELOG_SPARK_FILE_INDEX", "off")
+        frame = source(spark).load(many)
+        assert "FileScan" not in plan(frame)
+        assert frame.count() == 39
+
+
+def test_whatever_fails_costs_time_and_no_rows(spark, many, monkeypatch):
+    def fails(*_: Any) -> None:
+        raise ZeroDivisionError("of another kind")
+
+    monkeypatch.setattr(swap, "natively", fails)
+    with pytest.warns(RuntimeWarning, match="several times slower: of another kind"):
+        assert source(spark).load(many).count() == 39
+
+
+def test_a_driver_without_memory_says_so(spark, many, monkeypatch):
+    def fails(*_: Any) -> None:
+        raise SparkOutOfMemory("Spark's driver has too little memory")
+
+    monkeypatch.setattr(swap, "natively", fails)
+    with pytest.raises(Exception, match="SparkOutOfMemory: Spark's driver has too little"):
+        source(spark).load(many).count()

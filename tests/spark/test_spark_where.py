@@ -34,7 +34,7 @@ def lake(tmp_path_factory):
 
 def by_source(spark, url, **options):
     reader = spark.read.format("lakelog").option("database", "db").option("table", "t")
-    return reader.options(**options).load(url)
+    return reader.options(**options, native="false").load(url)
 
 
 def test_files_that_can_hold_no_row_are_not_planned(spark, lake):
