@@ -45,7 +45,7 @@ from .context import MaintenanceContext, is_old, open_context, open_execution, o
 from .deleted import Deleted
 from .footers import refuse_to_forget
 from .log_names import LogNames, check_names, with_listing
-from .plan import Facts, Kept, Plan
+from .plan import Deletion, Facts, Kept, Plan
 from .prune_choice import Retention, choose, floor_revision
 from .prune_select import Limits, Selection, select
 from .prune_verify import prove
@@ -140,7 +140,7 @@ def execute_prune(
     now = context.store_now()
     fresh = with_listing(context, lambda names: _check(context, names, plan, now), segments=True)
     planned = {action.key for action in plan.actions}
-    todo = [action for action in fresh.selection.actions if action.key in planned]
+    todo = _in_order(context, fresh.selection, planned)
     deleted = Deleted()
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
@@ -149,8 +149,25 @@ def execute_prune(
     objects = (*fresh.names.infos.values(), *fresh.names.segments.values())
     listed = {info.key: info for info in objects}
     left = planned & listed.keys() - {action.key for action in todo}
-    kept = Kept.of("needed, or too young, by now", [listed[key] for key in left], named=True)
+    why = "needed, too young, or not before an object that came since the plan was made"
+    kept = Kept.of(why, [listed[key] for key in left], named=True)
     return deleted.report(plan, len(planned - listed.keys()), (kept,) if left else ())
+
+
+def _in_order(
+    context: MaintenanceContext, selection: Selection, planned: set[str]
+) -> list[Deletion]:
+    """Of what may go now what was planned: nothing from the first object of the log on that was
+    not, as a checkpoint that came late, for the log must have no hole."""
+    came = next(
+        (
+            place
+            for place, action in enumerate(selection.actions)
+            if action.key not in planned and action.key.startswith(context.log.folder)
+        ),
+        None,
+    )
+    return [action for action in selection.actions[:came] if action.key in planned]
 
 
 def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) -> Plan:

@@ -63,11 +63,14 @@ class Limits:
 def select(names: LogNames, limits: Limits) -> Selection:
     """Sort the objects of a log into those that go and those that stay."""
     young = _young_incarnations(names, limits)
+    wall = _wall(names, limits)
     going: list[LogObject] = []
     groups: dict[str, list[ObjectInfo]] = {}
     for name, info in names.infos.items():
         item = parse_log_object(name)
         why = _UNKNOWN if item is None else _why_kept(item, info, limits, young)
+        if item is not None and not why and _is_behind(item, wall, limits):
+            why = _BEHIND
         if item is None or why:
             groups.setdefault(why, []).append(info)
         else:
@@ -75,7 +78,7 @@ def select(names: LogNames, limits: Limits) -> Selection:
     going.sort(key=lambda i: (i.incarnation, i.revision, _ORDER[i.kind], i.uuid8))
     actions = [_deletion(item, names.infos[item.name], limits) for item in going]
     for name, info in names.segments.items():
-        why = _why_segment_kept(name, info, limits)
+        why = _why_segment_kept(name, info, limits) or ("" if wall is None else _BEHIND)
         if why:
             groups.setdefault(why, []).append(info)
         else:
@@ -89,6 +92,7 @@ _UNKNOWN: Final = "unknown name: not made by lakelog"
 _NEEDED: Final = "segment that a retained checkpoint refers to"
 _UNTOLD: Final = "segment that a checkpoint may refer to that can't be read"
 _YOUNG: Final = "younger than the prune floor: a checkpoint may be under way"
+_BEHIND: Final = "not before an object that is younger than the prune floor, and stays"
 _OLD_INCARNATION: Final = "of an earlier incarnation, which was in use until a short time ago"
 _UNFINISHED: Final = "of an incarnation without its checkpoint: a rebuild may be under way"
 
@@ -98,6 +102,33 @@ def _young_incarnations(names: LogNames, limits: Limits) -> set[int]:
     of one hardly any of its revisions can be read."""
     items = ((parse_log_object(name), info) for name, info in names.infos.items())
     return {item.incarnation for item, info in items if item and not limits.is_over(info)}
+
+
+def _wall(names: LogNames, limits: Limits) -> int | None:
+    """The lowest revision below the first one that an object is too young to go of, as a checkpoint
+    that came late: what is not before it stays, for the log must have no hole."""
+    first = limits.first
+    if first is None:
+        return None
+    items = ((parse_log_object(name), info) for name, info in names.infos.items())
+    return min(
+        (
+            item.revision
+            for item, info in items
+            if item is not None
+            and item.incarnation == first.incarnation
+            and item.revision < first.revision
+            and not limits.is_past_floor(info)
+        ),
+        default=None,
+    )
+
+
+def _is_behind(item: LogObject, wall: int | None, limits: Limits) -> bool:
+    assert limits.first is not None
+    return (
+        wall is not None and item.incarnation == limits.first.incarnation and item.revision >= wall
+    )
 
 
 def _why_kept(item: LogObject, info: ObjectInfo, limits: Limits, young: set[int]) -> str:

@@ -10,7 +10,7 @@ from lakelog.errors import (
     CorruptError,
     PlanOutdated,
 )
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc import execute_prune, plan_gc, plan_prune
 from prune_cases import LOG, D, W, build
 
 DAY_S = 86_400.0
@@ -65,6 +65,29 @@ def test_a_plan_deletes_no_more_than_it_names(lake):
     part = replace(plan, actions=plan.actions[:2])
     assert execute_prune(lake.catalog, part).deleted_objects == 2
     assert lake.log_names() == "t2 t3 t4 c4 t5"
+
+
+@pytest.mark.parametrize("days_since", [0, 2])
+def test_a_checkpoint_that_came_late_is_no_hole(lake, spilling, days_since):
+    """One of a handle that stood still: it came after the plan, and is perhaps old by now."""
+    build(lake, 6, [0, 4])
+    key = lake.log_key("c0")
+    late = lake.store.get(key)
+    lake.store.delete([key])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    lake.store.put(key, late)
+    lake.pass_time(days_since * DAY_S)
+    execute_prune(lake.catalog, plan)
+    plan_gc(lake.catalog, W, D)  # it finds no hole
+    assert lake.catalog.snapshot(D, {W: 0}).tables() == ["hourly"]
+    fresh = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    execute_prune(lake.catalog, fresh)
+    plan_gc(lake.catalog, W, D)
+    lake.pass_time(2 * DAY_S)
+    execute_prune(lake.catalog, plan_prune(lake.catalog, W, D, keep_revisions=1))
+    assert lake.log_names() == "t4 c4 t5"
+    assert lake.catalog.snapshot(D).to_arrow("hourly").num_rows == 6
 
 
 def test_a_segment_that_is_needed_by_now_stays(lake, spilling):
