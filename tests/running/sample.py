@@ -43,6 +43,11 @@ def sampled(name: str, items: Iterable[Any], count: int) -> list[Any]:
     return [*some(name, every, count), *long]
 
 
+def rounds(count: int) -> int:
+    """How many rounds a long test runs: so many, or LAKELOG_ROUNDS, of a part of a campaign."""
+    return int(os.environ.get("LAKELOG_ROUNDS") or count)
+
+
 def examples(count: int) -> int:
     """How many examples of a property: so many for `make test`, LAKELOG_EXAMPLES if that is set."""
     return int(os.environ.get("LAKELOG_EXAMPLES") or count)
