@@ -1,8 +1,8 @@
 """Long runs on one core, over as many sessions as they take: `make campaign ARGS="--hours 2"`.
 
-Random histories, processes that are killed, and processes that are stopped and woken, in turns. It
-notes in `campaign.csv` beside this file, which is committed, what has run: each line with a digest of
-the core, so that runs of many days add up as long as not a byte of it changes, and no longer.
+Random histories, processes that are killed, and processes that are stopped and woken, in turns.
+What has run is noted in `campaign.csv` beside this file, which is committed: each line with a
+digest of the core, so that runs of many days add up as long as not a byte of it changes.
 
     python tests/running/campaign.py --sums
 
