@@ -348,18 +348,23 @@ class Session:
         """What the newest state that is known says. If it can't be read, others may have gone on
         and pruned what it was read from: then it is asked of what they have committed."""
         with self._guard:
-            try:
-                return asked(self._committer.state)
-            except UnsupportedFeature:
+            return self._ask(asked)
+
+    def _ask(self, asked: Callable[[State], _T]) -> _T:
+        # Apart from the lock: where a `try` begins a block, an interpreter that traces can be
+        # interrupted before the block has its end, and the lock would stay taken.
+        try:
+            return asked(self._committer.state)
+        except UnsupportedFeature:
+            raise
+        except (CorruptError, SnapshotPruned):
+            known = self._committer.state
+            self._committer.catch_up()
+            if self._committer.state is known:
+                self._committer.absorb()
+            if self._committer.state is known:
                 raise
-            except (CorruptError, SnapshotPruned):
-                known = self._committer.state
-                self._committer.catch_up()
-                if self._committer.state is known:
-                    self._committer.absorb()
-                if self._committer.state is known:
-                    raise
-                return asked(self._committer.state)
+            return asked(self._committer.state)
 
     def ask_anew(self, asked: Callable[[State], _T]) -> _T:
         """What the log says now: no refusal is told from a state that may be long past.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CHUNK_ROWS: Final = 1 << 18  # DuckDB copies the bits of so many for each 2,048 that it reads
 MOST_CHUNKS: Final = 512
 MOST_TEXT: Final = 200_000  # of SQL, which DuckDB parses for every query
+MOST_TESTS: Final = 20_000  # of it, in tombstones: beyond some hundred values the stream is quicker
 FILE: Final = "file (lakelog)"
 LEFT: Final = "left by deletes (lakelog)"  # so an EXPLAIN calls the condition, which can be long
 # The reader adds columns. As virtual ones, which need no option, they are an internal error of
@@ -159,7 +160,8 @@ def left_rows(
     found = LeftRows(store, parts, paths, tests, frozenset(columns))
     if found.chunk_count > MOST_CHUNKS:
         return None
-    long = len(found.everywhere) + len(found.somewhere("")) > MOST_TEXT
+    long = sum(len(text) for text, _ in tests) > MOST_TESTS
+    long = long or len(found.everywhere) + len(found.somewhere("")) > MOST_TEXT
     return None if long else found
 
 

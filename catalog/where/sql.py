@@ -66,7 +66,10 @@ class _Translation:
         values = [self._engine.literal(predicate.column.kind, value) for value in predicate.values]
         if _has_zero(predicate.column, predicate):  # hash tables may tell them apart
             values.append(self._engine.literal(predicate.column.kind, -0.0))
-        return f"({name} IN ({', '.join(values)}))"
+        most = self._engine.most_in
+        parts = [values[at : at + most] for at in range(0, len(values), most)]
+        found = [f"({name} IN ({', '.join(part)}))" for part in parts]
+        return found[0] if len(found) == 1 else self._engine.join(found, "OR")
 
     def _compare(self, name: str, predicate: Compare) -> str:
         known = settled(predicate)

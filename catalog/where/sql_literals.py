@@ -38,6 +38,8 @@ class Engine:
         starts_with: The function that tells whether a text begins with another.
         by_bytes: A text, to be compared byte by byte whatever the session's collation is.
         join: Conditions joined by AND or OR.
+        most_in: Values of one IN; more are several INs. DuckDB may make a join of a longer one, and
+            a join that runs in parallel loses the order of the rows.
     """
 
     title: str
@@ -47,6 +49,7 @@ class Engine:
     starts_with: str
     by_bytes: Callable[[str], str]
     join: Callable[[Sequence[str], str], str]
+    most_in: int
 
 
 def _flat(parts: Sequence[str], word: str) -> str:
@@ -168,6 +171,7 @@ DUCKDB: Final = Engine(
     starts_with="system.main.starts_with",
     by_bytes=lambda name: f"({name} COLLATE C)",
     join=_flat,
+    most_in=4,
 )
 
 # --- Spark ----------------------------------------------------------------------------------------
@@ -232,4 +236,5 @@ SPARK: Final = Engine(
     starts_with="startswith",
     by_bytes=lambda name: name,
     join=_shallow,
+    most_in=1 << 60,
 )

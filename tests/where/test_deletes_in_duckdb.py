@@ -119,3 +119,30 @@ def test_the_histories_hide_rows(tmp_path) -> None:
     """Else the comparison would hold of nothing."""
     hidden = [check(random.Random(seed), tmp_path / str(seed)) for seed in range(5)]
     assert sum(hidden) > 5
+
+
+@pytest.mark.parametrize(("count", "own"), [(5, True), (200, True), (5_000, False)])
+def test_a_tombstone_of_many_values_makes_no_join(tmp_path, monkeypatch, count, own) -> None:
+    """One that runs in parallel would lose the order of the rows; of very many values the stream
+    decides."""
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 8)
+    monkeypatch.setattr(bare, "LEAST_ROWS", 0)
+    catalog = open_catalog(str(tmp_path))
+    writer = catalog.writer("w", "db")
+    values = ", ".join(str(7 * each) for each in range(count))
+    for first in (0, 10_000):  # the tombstone holds of one file, not of the other
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": pa.array(range(first, first + 300), pa.int64())}))
+        if not first:
+            with writer.transaction() as tx:
+                tx.delete("t", f"a IN ({values})", mode="predicate")
+    snapshot = catalog.snapshot("db")
+    wanted = snapshot.to_arrow("t").column("a").to_pylist()
+    assert len(wanted) == 600 - len(range(0, min(300, 7 * count), 7))
+    with duckdb.connect() as connection:
+        snapshot.to_duckdb(connection, ["t"])
+        plan = connection.execute("explain from t").fetchall()[0][1]
+        assert "Join" not in plan
+        assert ("ARROW_SCAN" in plan) != own, plan
+        for _ in range(5):
+            assert [a for (a,) in connection.execute("from t").fetchall()] == wanted
