@@ -35,6 +35,7 @@ from .registration import register_source
 from .selection import Selection, selection
 from .source_options import json_text
 from .urls import supports_url
+from .versions import ASKS_WHOM_IT_CAN, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,7 +127,22 @@ def natively(spark: SparkSession, access: Access, asked: Selection) -> DataFrame
     if rest and not files.rows.num_rows:
         return _by_source(spark, access, asked)
     found = native(spark, access, asked, files)
-    return found.union(_by_source(spark, access, replace(asked, keys=rest))) if rest else found
+    if not rest:
+        return found
+    others = _by_source(spark, access, replace(asked, keys=rest))
+    if is_older(spark.version, ASKS_WHOM_IT_CAN) and _may_be_partitioned(asked, files):
+        # Where a join chooses partitions, these would ask that of the source, too, and fail. They
+        # ask nothing of what lies below a filter that is no function of the row.
+        others = others.where("spark_partition_id() >= 0")
+    return found.union(others)
+
+
+def _may_be_partitioned(asked: Selection, files: FileList) -> bool:
+    """Whether the index of files may have partition columns."""
+    import pyarrow.compute as pc
+
+    named = pc.any(pc.not_equal(files.rows.column("partition"), "")).as_py()
+    return asked.with_writer or bool(named)
 
 
 def native(

@@ -8,6 +8,7 @@ from typing import Final
 from ..errors import SparkUnsupported
 
 OLDEST: Final = (4, 0)
+ASKS_WHOM_IT_CAN: Final = (4, 2)  # for the partitions that a join chooses
 STREAM_SINK: Final = (4, 1)
 STREAM_SOURCE: Final = (4, 2)
 

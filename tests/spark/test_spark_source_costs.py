@@ -95,9 +95,10 @@ def test_filters_of_the_query_skip_files_and_joins_choose_partitions(spark, many
     assert "ReadSchema: struct<n:bigint,s:string>" in plan(some)
     assert some.count() == 5
     names = source(spark, table="names").load(many).where("name = 'Tuesday'")
-    both = frame.join(names, "day")
-    assert "dynamicpruning" in plan(both)
-    assert both.count() == 19
+    for each in (frame, lakelog.spark.read(spark, many, "db", "t")):
+        both = each.join(names, "day")
+        assert "dynamicpruning" in plan(both)
+        assert both.count() == 19
 
 
 @pytest.mark.parametrize("options", [{}, {"where": "n > 3 AND s = 'x'"}, {"withWriter": "true"}])
