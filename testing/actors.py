@@ -23,7 +23,7 @@ from ..rebuild import execute_rebuild, plan_rebuild
 from .annals import DATABASE, FOLDER, WRITER, Annals, Meant
 from .cast import MARGINS
 from .row_annals import CHANGED
-from .shown_rows import Shown
+from .shown_rows import UNTOLD, Shown
 from .truth import hold
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Actors:
     def shown(self, tx: Any) -> Shown:
         """The table beside as a transaction has last seen it."""
         digest = tx._session._committer.state.digest
-        return (self.annals.rows and self.annals.rows.shown.get(digest)) or Shown()
+        return (self.annals.rows and self.annals.rows.shown.get(digest)) or UNTOLD
 
     def _commit(self, tx: Any, meant: Meant) -> None:
         for _ in range(3):

@@ -20,7 +20,7 @@ from ..catalog.read.log_reader import LogReader
 from .cast import MARGINS, Cast
 from .changes import Changes, unlike_rows
 from .going_back import GoingBack
-from .shown_rows import RowTruth, Shown
+from .shown_rows import UNTOLD, RowTruth, Shown
 from .simulation import QUIET
 from .truth import DATABASE, TABLE, WRITER, hold
 
@@ -92,7 +92,7 @@ class Changing(Cast):
             self.commit(tx)
 
     def _now(self, tx: Transaction) -> Shown:
-        return self.rows.at(tx._session._committer.state.revision) or Shown()
+        return self.rows.at(tx._session._committer.state.revision) or UNTOLD
 
     # --- Readers ----------------------------------------------------------------------------------
 

@@ -159,6 +159,10 @@ class Shown:
         return ""
 
 
+# In the place of what can't be told: the one column that a table has whatever becomes of it.
+UNTOLD = Shown(columns={"k": Column(0)})
+
+
 def value_of(row: Row, column: Column) -> int | None:
     """The value of a column in a row."""
     return row.get(column.number, column.default)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import OperationConflict, UsageError
+from ...errors import OperationConflict, TableNotFound, UsageError
 from ..data.hidden import Bitmaps
 from ..data.scan import read_file
 from ..format.columns import array
@@ -108,12 +108,22 @@ def refuse_unfit(tombstone: Tombstone, revision: int, state: State) -> None:
         revision: Of the state that it looked at.
         state: That which it is to be committed onto.
     Raises:
-        OperationConflict: There is one.
+        OperationConflict: There is one; or the table has been dropped.
     """
     if state.revision == revision:
         return
     table = tombstone.table
-    for item in CutTables(state.database, [state]).file_schemas(table):
+    try:
+        schemas = CutTables(state.database, [state]).file_schemas(table)
+    except TableNotFound as error:
+        raise OperationConflict(
+            f"The delete of table {table!r} looked at revision {revision}, and the table has been "
+            "dropped since",
+            key=table,
+            table=table,
+            hint="Nothing was committed. There are no rows left to delete",
+        ) from error
+    for item in schemas:
         found = bound_filter(tombstone, item.schema)
         if isinstance(found, str):
             raise OperationConflict(

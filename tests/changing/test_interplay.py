@@ -98,3 +98,14 @@ def test_a_delete_meets_a_file_that_came_since_and_whose_types_it_can_not_look_a
         with opened.transaction() as tx, pytest.raises(SchemaConflict):
             tx.delete("hourly", "n = 1", mode="predicate")
     assert world.catalog.snapshot("weather").to_arrow("hourly", columns=["m"])["m"].null_count == 2
+
+
+def test_a_delete_of_a_table_that_was_dropped_meanwhile_is_refused(world):
+    world.write(1, 2)
+    with world.writer(shared=True) as opened:
+        late = opened.transaction()
+        late.delete("hourly", "n = 1", mode="predicate")
+        world.catalog.drop("weather", "hourly", execute=True)
+        with pytest.raises(OperationConflict, match="the table has been dropped since"):
+            late.commit()
+    assert "hourly" not in world.catalog.snapshot("weather").tables()

@@ -140,7 +140,7 @@ var (
 	wireTombstone = &wireMessage{texts: []uint32{1, 2, 4},
 		messages: map[uint32]*wireMessage{3: wireDefinition, 5: wireFirstText}}
 	wireRowDeletes  = &wireMessage{texts: []uint32{1, 2, 3}}
-	wireDeletes     = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{10: wireRowDeletes}}
+	wireDeletes     = &wireMessage{texts: []uint32{1, 2, 3, 11, 14}, messages: map[uint32]*wireMessage{10: wireRowDeletes}}
 	wireMember      = &wireMessage{texts: []uint32{2, 3}, messages: map[uint32]*wireMessage{5: wireTwoTexts}}
 	wireCommit      = &wireMessage{messages: map[uint32]*wireMessage{1: wireMember}}
 	wireTransaction = &wireMessage{messages: map[uint32]*wireMessage{7: wireAction, 15: wireCommit}}
