@@ -164,6 +164,7 @@ def encode_files(
                 sink,
                 schema,
                 compression="zstd",
+                store_decimal_as_integer=True,
                 metadata_collector=collected,
                 write_page_checksum=True,
                 write_statistics=_without_floats(schema),
@@ -208,6 +209,7 @@ def write_rows(rows: pa.RecordBatchReader) -> bytes:
         sink,
         schema,
         compression="zstd",
+        store_decimal_as_integer=True,
         write_page_checksum=True,
         write_statistics=_without_floats(schema),
     ) as writer:
