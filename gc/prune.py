@@ -140,7 +140,7 @@ def execute_prune(
     now = context.store_now()
     fresh = with_listing(context, lambda names: _check(context, names, plan, now), segments=True)
     planned = {action.key for action in plan.actions}
-    todo = _in_order(context, fresh.selection, planned)
+    todo = _in_order(context, fresh, planned)
     deleted = Deleted()
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
@@ -154,20 +154,18 @@ def execute_prune(
     return deleted.report(plan, len(planned - listed.keys()), (kept,) if left else ())
 
 
-def _in_order(
-    context: MaintenanceContext, selection: Selection, planned: set[str]
-) -> list[Deletion]:
+def _in_order(context: MaintenanceContext, fresh: _Fresh, planned: set[str]) -> list[Deletion]:
     """Of what may go now what was planned: nothing from the first object of the log on that was
-    not, as a checkpoint that came late, for the log must have no hole."""
-    came = next(
-        (
-            place
-            for place, action in enumerate(selection.actions)
-            if action.key not in planned and action.key.startswith(context.log.folder)
-        ),
-        None,
-    )
-    return [action for action in selection.actions[:came] if action.key in planned]
+    not, as a checkpoint that came late, for the log must have no hole. A lower incarnation, which a
+    plan may leave for its age, is no part of the log."""
+    actions, folder = fresh.selection.actions, context.log.folder
+    for place, action in enumerate(actions):
+        if action.key not in planned and action.key.startswith(folder):
+            item = parse_log_object(action.key.removeprefix(folder))
+            if item is not None and item.incarnation == fresh.names.listing.incarnation:
+                actions = actions[:place]
+                break
+    return [action for action in actions if action.key in planned]
 
 
 def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) -> Plan:

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 
     from ..log.state import State
     from ..read.key_matches import KeyMatches
+    from .meaning import Meaning
 
 
 class Upserting(Deleting):
     """The part of a transaction that writes rows by their key."""
 
     _added: dict[str, str]
+    _meaning: Meaning
 
     write: Callable[..., list[str]]
 
@@ -119,11 +121,14 @@ class Upserting(Deleting):
         actions: list[wire.Action] = [
             wire.Action(remove=wire.Remove(path=path, table=table)) for path in found.whole
         ]
-        if found.bitmaps:
-            actions += require_actions([form.ROW_DELETES])
-            actions += self._objects(found.bitmaps, actions)
-        self._room.take(actions)
-        paths = self.write(table, rows, partition, clock=clock, **options)
+        # An object of deletes is there before the rows are: were the transaction committed without
+        # them, a rebuild would find what it deletes.
+        with self._meaning.doing("upsert", table):
+            if found.bitmaps:
+                actions += require_actions([form.ROW_DELETES])
+                actions += self._objects(found.bitmaps, actions)
+            self._room.take(actions)
+            paths = self.write(table, rows, partition, clock=clock, **options)
         self._removed.update(dict.fromkeys((table, path) for path in found.whole))
         self._intent.counted.update({(table, path): found.revision for path in found.whole})
         self._intent.actions.extend(actions)

@@ -133,8 +133,9 @@ class Intent:
             raise
 
     def rely_on(self, tables: Iterable[str], revision: int) -> None:
-        """Files of tables go: rows that come in their place are of what was there at a revision."""
-        new = set(tables) - {claim.table for claim in self.claims}
+        """Files of tables go: rows that come in their place are of what was there at a revision. A
+        claim as of a later one doesn't cover that."""
+        new = set(tables) - {one.table for one in self.claims if one.base_revision <= revision}
         self.claims += [Claim(table, revision, has_read=False) for table in sorted(new)]
 
     def refuse_begun(self, table: str) -> None:

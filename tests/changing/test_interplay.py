@@ -109,3 +109,33 @@ def test_a_delete_of_a_table_that_was_dropped_meanwhile_is_refused(world):
         with pytest.raises(OperationConflict, match="the table has been dropped since"):
             late.commit()
     assert "hourly" not in world.catalog.snapshot("weather").tables()
+
+
+def test_a_refused_upsert_loses_its_transaction_for_its_deletes_are_written(world):
+    """A rebuild would believe them, were the rest of the transaction committed."""
+    with world.writer() as opened:
+        with opened.transaction() as tx:
+            tx.write("hourly", pa.table({"n": [1, 2], "v": [1, 2]}))
+        tx = opened.transaction()
+        with pytest.raises(SchemaConflict):
+            tx.upsert("hourly", pa.table({"n": [1], "v": ["text"]}), key=["n"])
+        with pytest.raises(UsageError, match="The upsert of table 'hourly' broke off"):
+            tx.write("daily", pa.table({"n": [1]}))
+
+
+def test_an_older_claim_holds_beside_a_later_one(world):
+    """Rows that somebody deleted would come back, as they were read before that."""
+    with world.writer(shared=True) as opened, world.writer(shared=True) as other:
+        with opened.transaction() as tx:
+            (path,) = tx.write("hourly", pa.table({"n": [1, 2, 3]}))
+            tx.write("hourly", pa.table({"n": [7]}))
+            tx.write("daily", pa.table({"n": [1]}))
+        late = opened.transaction()
+        with other.transaction() as tx:
+            tx.delete("hourly", "n = 1")
+        late.delete("daily", "n = 99")  # its session learns of the other's revision
+        late.overwrite("hourly", pa.table({"n": [7]}), "n = 7")
+        late.remove(path)
+        late.write("hourly", pa.table({"n": [1, 2, 3]}))
+        with pytest.raises(OperationConflict):
+            late.commit()

@@ -11,6 +11,7 @@ from lakelog.errors import (
     PlanOutdated,
 )
 from lakelog.gc import execute_prune, plan_gc, plan_prune
+from lakelog.rebuild import execute_rebuild, plan_rebuild
 from prune_cases import LOG, D, W, build
 
 DAY_S = 86_400.0
@@ -88,6 +89,18 @@ def test_a_checkpoint_that_came_late_is_no_hole(lake, spilling, days_since):
     execute_prune(lake.catalog, plan_prune(lake.catalog, W, D, keep_revisions=1))
     assert lake.log_names() == "t4 c4 t5"
     assert lake.catalog.snapshot(D).to_arrow("hourly").num_rows == 6
+
+
+def test_an_earlier_incarnation_that_stays_for_its_age_keeps_nothing_else(lake):
+    with lake.writer() as writer:
+        for value in range(4):
+            lake.commit(writer, value)
+    lake.pass_time(30 * DAY_S)
+    execute_rebuild(lake.catalog, plan_rebuild(lake.catalog, W, D))
+    lake.pass_time(5 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_days=10)
+    assert plan.actions
+    assert execute_prune(lake.catalog, plan).deleted_objects == len(plan.actions)
 
 
 def test_a_segment_that_is_needed_by_now_stays(lake, spilling):
