@@ -39,6 +39,8 @@ def as_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     Raises:
         InvalidSchema: A value doesn't fit (a time out of the range of microseconds).
     """
+    if not len(wanted):  # a batch of no columns would have no rows
+        return batch.select([])
     columns = []
     for column, field in zip(batch.columns, wanted, strict=True):
         try:

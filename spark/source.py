@@ -189,7 +189,15 @@ class LakelogReader(DataSourceReader):
     """
 
     def __init__(self, asked: Selection, schema: StructType, access: SourceAccess) -> None:
-        for name in schema.names:
+        for field in schema.fields:
+            name = field.name
+            if not field.nullable:
+                raise UsageError(
+                    f"{name} is NOT NULL in the schema that was given, and a table of lakelog's "
+                    "promises that of no column",
+                    key=name,
+                    hint="Leave it out of the schema",
+                )
             if name not in asked.read_schema.names:
                 raise UsageError(
                     f"Table {asked.table!r} has no column {name!r}",

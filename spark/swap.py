@@ -120,5 +120,7 @@ def _rows(spark: SparkSession, source: LakelogDataSource) -> DataFrame | None:
         return None  # it is below the working folder of the process that Spark has started
     if not supports_url(spark, told.url):
         return None
-    access = Access(told.open(), *told.options())
-    return natively(spark, access, source.asked())
+    asked = source.asked()
+    if asked.keys is not None:
+        return None  # some files alone
+    return natively(spark, Access(told.open(), *told.options()), asked)

@@ -116,6 +116,7 @@ public final class LakeSwap extends AbstractPartialFunction {
         if (!isDefinedAt(plan)) { return otherwise.apply(plan); }
         DataSourceV2ScanRelation node = (DataSourceV2ScanRelation) plan;
         boolean isTable = node.scan() instanceof LakeRows;
+        if (!isTable) { refusePromises(node.relation().output()); }
         Dataset frame =
             isTable ? ((LakeRows) node.scan()).rows() : sources.rows(node.relation());
         if (frame == null) { return otherwise.apply(plan); }
@@ -135,6 +136,18 @@ public final class LakeSwap extends AbstractPartialFunction {
                 found, want.name(), want.exprId(), want.qualifier(), Option.empty(), Nil$.MODULE$);
         }
         return new Project(ArraySeq.unsafeWrapArray(columns), rows);
+    }
+
+    /** Spark would believe a user's NOT NULL, and count what is null for something else. */
+    private static void refusePromises(Seq output) {
+        for (int i = 0; i < output.length(); i++) {
+            Attribute each = (Attribute) output.apply(i);
+            if (!each.nullable()) {
+                throw new IllegalArgumentException("UsageError: " + each.name()
+                    + " is NOT NULL in the schema that was given, and a table of lakelog's promises"
+                    + " that of no column. Leave it out of the schema");
+            }
+        }
     }
 
     private static Expression named(String name, Seq output) {

@@ -3,6 +3,7 @@ as much as `lakelog.spark.read`, for that is what Spark runs in its place."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,3 +166,27 @@ def test_a_driver_without_memory_says_so(spark, many, monkeypatch):
     monkeypatch.setattr(swap, "natively", fails)
     with pytest.raises(Exception, match="SparkOutOfMemory: Spark's driver has too little"):
         source(spark).load(many).count()
+
+
+@pytest.mark.parametrize("native", ["true", "false"])
+def test_rows_without_columns_are_all_there(spark, many, native):
+    frame = source(spark, native=native, columns="[]").load(many)
+    assert frame.count() == 39
+    assert lakelog.spark.read(spark, many, "db", "t", columns=[]).count() == 39
+
+
+@pytest.mark.parametrize("native", ["true", "false"])
+def test_a_promise_that_a_column_has_no_null_is_refused(spark, lake, native):
+    """Spark would believe it, and count nulls as something else."""
+    frame = source(spark, native=native).schema("a bigint not null").load(lake)
+    with pytest.raises(Exception, match="a is NOT NULL in the schema that was given"):
+        frame.selectExpr("count(a)").collect()
+
+
+@pytest.mark.parametrize("native", ["true", "false"])
+def test_some_files_alone(spark, many, native):
+    key = lakelog.open_catalog(many).snapshot("db").files("t")
+    one = f"{key['writer'][1].as_py()}/db/{key['path'][1].as_py()}"
+    wanted = key["row_count"][-1].as_py()
+    frame = source(spark, native=native, files=json.dumps([one])).load(many)
+    assert frame.count() == wanted
