@@ -41,17 +41,6 @@ def rows_of(files):
     return pa.concat_tables([pq.read_table(pa.BufferReader(file.body)) for file in files])
 
 
-def test_decimals_are_whole_numbers_as_spark_writes_them():
-    """Of 128 bits each they would take half as long again to write."""
-    kinds = [pa.decimal128(digits, 2) for digits in (9, 18, 19)]
-    data = pa.table({str(kind.precision): pa.array([-1, None, 2], kind) for kind in kinds})
-    files = files_of(data)
-    assert rows_of(files).equals(data)
-    schema = pq.ParquetFile(pa.BufferReader(files[0].body)).schema
-    stored = [schema.column(leaf).physical_type for leaf in range(3)]
-    assert stored == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"]
-
-
 # --- Frames ---------------------------------------------------------------------------------------
 
 
