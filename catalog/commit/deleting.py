@@ -17,6 +17,7 @@ from ..data.hidden import Bitmaps
 from ..format import deletes as form
 from ..format.names import escape_name
 from ..log.build import require_actions
+from ..log.claims import Claim
 from ..log.deletes import message_of
 from ..log.gist import say_deleted
 from ..read.delete_of_cut import plan_delete_of_cut
@@ -101,7 +102,8 @@ class Deleting(ABC):
             ObjectNotFound, CorruptObject: A file can't be read that must be.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
             OperationConflict (at the commit): Of a cut: rows of its files stand in others since. By
-                predicate: files came since with types that it can't look at.
+                predicate: files came since with types that it can't look at; or it found no file
+                that may hold such rows among others, and one came since.
             ColumnsChanged (at the commit): By predicate: another commit has changed the columns.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
@@ -142,7 +144,7 @@ class Deleting(ABC):
             found = Rows(
                 self._session, table, touched_parts, rows_of, revision=plan.revision, stay=stay
             )
-        rows, fits = None, None
+        rows = None
         if not plan.touched or by_rows:
             parts = [plan.parts[path] for path in plan.whole]
             rows = visible_rows(self._session.wide, parts) + (found.rows if found else 0)
@@ -152,21 +154,35 @@ class Deleting(ABC):
         if rows is None:
             actions += require_actions([form.TOMBSTONES])
             actions.append(wire.Action(tombstone=message_of(plan.tombstone)))
-            fits = partial(refuse_unfit, plan.tombstone, plan.revision)
         if bitmaps:
             actions += require_actions([form.ROW_DELETES])
             actions += self._objects(bitmaps, actions)
         self._room.take(actions)  # the last that may be refused
         self._removed.update(dict.fromkeys((table, path) for path in whole))
-        if fits:
-            # It holds of files that come before the commit, too, under the names that it knows.
-            self._intent.columns_of.setdefault(table, columns)
-            self._intent.fits.append(fits)
+        if not by_rows:
+            self._hold_of_others(table, where, plan, columns, is_kept=rows is None)
         if found:
             self._intent.counted.update({(table, path): plan.revision for path in found.whole})
         self._intent.actions.extend(actions)
         touched = len(bitmaps) if by_rows else len(plan.touched)
         return Deleted(len(whole), touched, int(rows is None), rows)
+
+    def _hold_of_others(
+        self, table: str, where: str, plan: DeletePlan, columns: bytes, *, is_kept: bool
+    ) -> None:
+        """A delete by predicate holds of files that come before the commit, too.
+
+        Args:
+            columns: The name of the definition of the table's columns.
+            is_kept: Whether the log keeps the predicate.
+        """
+        if is_kept:  # under the names that it knows
+            self._intent.columns_of.setdefault(table, columns)
+            self._intent.fits.append(partial(refuse_unfit, plan.tombstone, plan.revision))
+            return
+        words = f"rows with {where}"
+        claim = Claim(table, plan.revision, words, plan.may_hold, only_deletes=True)
+        self._intent.claims.append(claim)
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
         refuse_rows(table, mode)

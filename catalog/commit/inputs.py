@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import LakelogError, OperationInvalid, UsageError
+from ...errors import OperationInvalid, UsageError
 from ..data.scan import Projection, scan_files
 from ..data.shown import shown
 from ..data.unify import FileSchema
@@ -27,14 +27,13 @@ from ..format.names import base_folder
 from ..format.objects import DecodedTransaction
 from ..format.schema import PARTITION
 from ..log.claims import Claim
-from ..log.lookup import schemas_with
 from ..log.part import in_partition
+from ..read.came_since import AskedRows, numpy_mask, seen_schemas
 from ..read.delete_plan import visible_rows
 from ..read.file_order import by_commit
 from ..read.file_parts import file_parts
 from ..read.hidden import with_hidden
 from ..read.in_place import keyed
-from ..read.row_filter import row_filter
 from ..read.rows_met import judge_files
 from ..read.scopes import Scopes
 from ..read.table_facts import TableFacts
@@ -180,16 +179,16 @@ def overwritten(
     def asked(state: State) -> Inputs:
         refuse_begun(intent, table)
         files, known = files_now(state, intent, table)
-        schemas = _schemas(state, table, files, known)
+        schemas = seen_schemas(state, table, files, known)
         schemas.append(FileSchema(data, state.writer, words="the data to be written"))
-        asks = _Asked(table, where, partition, schemas)
+        asks = AskedRows(table, where, partition, schemas)
         wanted = asks.bound()
         rows = files.table(table, whole=True)
         some, every = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
         if wanted is not None:
             some, every = judge_files(TableFacts(state, table, (files, known)), wanted)
         if partition is not None:
-            some = some & _mask(in_partition(rows, partition))
+            some = some & numpy_mask(in_partition(rows, partition))
         whole = rows.filter(array(some & every))
         partly = rows.filter(array(some & ~every))
         paths = [*_list(whole, "path"), *_list(partly, "path")]
@@ -247,66 +246,6 @@ def _hidden_rows(session: Session, parts: Sequence[FilePart]) -> int:
     return sum(part.row_count for part in some) - visible_rows(session.wide, some)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What an overwrite asks of a table.
-
-    Attributes:
-        schemas: Of the files that it found, and of the data that comes.
-    """
-
-    table: str
-    where: Any
-    partition: str | None
-    schemas: Sequence[FileSchema]
-
-    def bound(self, more: Sequence[FileSchema] = ()) -> RowFilter | None:
-        """`where` as it is meant, of files with more schemas too; None: all rows."""
-        if self.where is None:
-            return None
-        return row_filter(self.where, [*self.schemas, *more], self.table)
-
-    def may_hold(self, wanted: RowFilter | None, state: State, files: Files) -> list[str]:
-        """The files of which rows may be asked for; any of those beside which `where` doesn't mean
-        what it did.
-
-        Args:
-            wanted: What `bound` gave when the files were looked at.
-            files: Some that came since.
-        """
-        known = schemas_with(state, [self.table])
-        new = None
-        try:
-            new = self.bound(_schemas(state, self.table, files, known))
-        except LakelogError:
-            wanted = None  # it means nothing any more
-        if (
-            wanted is None
-            or new is None
-            or (new.predicate, new.target)
-            != (
-                wanted.predicate,
-                wanted.target,
-            )
-        ):
-            new = None
-        found: list[str] = []
-        names = [] if new is None else new.target.names
-        for source in TableFacts(state, self.table, (files, known)).of_files(names):
-            some = source.live if new is None else source.live & source.units.judge(new).true
-            if self.partition is not None:
-                some = some & _mask(in_partition(source.files, self.partition))
-            found += source.files.column("path").filter(array(some)).to_pylist()
-        return found
-
-
-def _schemas(state: State, table: str, files: Files, known: KnownSchemas) -> list[FileSchema]:
-    """What live files show."""
-    used, definition = files.fingerprints(table), state.definitions.of(table)
-    entries = [entry for entry in known.of_table(table) if entry.fingerprint in used]
-    return [FileSchema(shown(entry.schema, definition).schema, state.writer) for entry in entries]
-
-
 def _parts(
     state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table, scopes: Scopes
 ) -> list[FilePart]:
@@ -352,11 +291,6 @@ def _as_rows(schema: pa.Schema) -> pa.Schema:
 def _words(where: Any, partition: str | None) -> str:
     of = "all rows" if partition is None else f"rows of partition {partition!r}"
     return of if where is None else f"{of} with {where}"
-
-
-def _mask(values: pa.ChunkedArray) -> np.ndarray:
-    found: np.ndarray = np.asarray(values.to_numpy(zero_copy_only=False)).astype(np.bool_)
-    return found
 
 
 def _list(rows: pa.Table, name: str) -> list[Any]:

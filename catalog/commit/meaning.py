@@ -16,7 +16,7 @@ from ..log.operations import check_asked, check_kinds, inferred, reachable
 from ..scalars import value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from ..log.build import Intent
 
@@ -81,7 +81,7 @@ class Meaning:
         self._intent = intent
         self._allowed = allowed
         self._within = False
-        self._broken_by = ""
+        self._broken_by = self._cause = ""
 
     def ask(self, operation: str) -> None:
         """An operation is about to begin; as a part of another one it is not asked for.
@@ -102,17 +102,25 @@ class Meaning:
         self._intent.asked.add(operation)
 
     @contextmanager
-    def doing(self, operation: str, table: str) -> Iterator[None]:
+    def doing(
+        self, operation: str, table: str, begun: Callable[[], bool] = lambda: True
+    ) -> Iterator[None]:
         """An operation of several steps: if it breaks off, the whole transaction is lost, for half
-        of it must never be committed."""
-        self._within = True
+        of it must never be committed.
+
+        Args:
+            begun: Tells whether anything of it is there.
+        """
+        was_within, self._within = self._within, True
         try:
             yield
-        except BaseException:
-            self._broken_by = f"{operation} of table {table!r}"
+        except BaseException as error:
+            if begun():
+                self._broken_by = f"{operation} of table {table!r} broke off"
+                self._cause = f"{error}" or type(error).__name__
             raise
         finally:
-            self._within = False
+            self._within = was_within
 
     def check_whole(self) -> None:
         """Refuse to go on with a transaction of which a part is lacking.
@@ -122,7 +130,7 @@ class Meaning:
         """
         if self._broken_by:
             raise UsageError(
-                f"The {self._broken_by} broke off, and the transaction is lost with it",
+                f"The {self._broken_by}, and the transaction is lost with it: {self._cause}",
                 key=self._intent.transaction_id.hex(),
                 hint="Nothing of it becomes visible. Begin another transaction",
             )

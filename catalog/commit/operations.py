@@ -124,17 +124,19 @@ class Operations(ABC):
         Args:
             deletes: As `where` of `delete`.
             mode: As for `delete`.
-            data, partition, options: As for `write`; on a table with a key the clock that is not
-                given is above those of all files of the table in this log.
+            data, partition, options: As for `write`; the clock that is not given is above those of
+                all files of the table in this log: if it has a key, the rows that are deleted would
+                hide the new ones else. Another log may give it one.
         Raises: As `delete`, after which the transaction is as it was, and `write`, after which it
             is lost.
-        Requests: Those of `delete` and `write`.
+        Requests: Those of `delete` and `write`; 1 GET for each piece of a checkpoint that holds
+            files of the table, the first time.
         """
         with self._intent.asking():
             self._check_open("row_delta")
             deleted = self.delete(table, deletes, mode=mode)
         with self._meaning.doing("row_delta", table):
-            if options.get("clock") is None and self._key_of(value_of(table)):
+            if options.get("clock") is None:
                 options["clock"] = self._newer(value_of(table))
             paths = self.write(table, data, partition, **options)
         return RowDelta(deleted, paths)

@@ -96,6 +96,9 @@ class Transaction(Evolving, Upserting, Operations):
     ) -> list[str]:
         """Write data as Parquet files of a table. They become visible with the commit.
 
+        What breaks off, whatever it is by, once a file was written takes the whole transaction with
+        it: nothing of that becomes visible. Files written so far are orphans; gc takes them.
+
         Args:
             table: Any non-empty name.
             data: pyarrow Table, RecordBatch or RecordBatchReader; pandas or polars DataFrame.
@@ -117,12 +120,11 @@ class Transaction(Evolving, Upserting, Operations):
             FencedError: Another owner has taken the writer over: nothing was written.
             OperationNotAllowed, OperationInvalid: Data may not come here: nothing was written.
             InvalidSchema, InvalidName: Nothing was written.
-            SchemaConflict: It wouldn't fit the table's columns: nothing of it becomes visible.
+            SchemaConflict: It doesn't fit the table's columns.
             UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
-                what can't be partitioned so: nothing of this write becomes visible.
-            StorageError: Files written so far are orphans; gc takes them. From the transaction's
-                second file on files are put while the next ones are encoded, so that this call,
-                a later one or the commit may tell of the failure; the transaction is lost then.
+                what can't be partitioned so.
+            StorageError: From the transaction's second file on files are put while the next ones
+                are encoded, so that this call, a later one or the commit may tell of it.
             ObjectExists: Another process draws the same random ids.
         Requests: 1 PUT a file. Of a large log the first write to a table reads its schemas, 1 GET;
             if one of them is in conflict with the data, 1 GET for each piece of a checkpoint that
@@ -147,26 +149,28 @@ class Transaction(Evolving, Upserting, Operations):
         path_of_data(meta)  # a bad name is refused before the first byte is written
         self._unknown(table, encoded_schema)  # there is room for it
         files = KeyMarks(self._key_of(table), schema, encoded_schema)
-        paths, adds = list[str](), list[wire.Action]()
-        for name, rows in partitions(batches, by) if by else [(partition, batches)]:
-            meta = replace(meta, partition=name, number=self._files, **self._removals())
-            for encoded in files.files(rows, meta, file_bytes=file_bytes, bloom=bloom):
-                path = path_of_data(replace(meta, number=self._files))
-                self._files += 1
-                self._named = len(self._removed)
-                self._uploads.add(self._folder + path, encoded.body.to_pybytes())
-                add = encoded.facts
-                add.path, add.table, add.partition = path, table, name
-                add.first_clock, add.last_clock = first, last
-                adds.append(wire.Action(add=add))
-                paths.append(path)
-        if not paths and refuses:
-            self._own.refuse_conflict(table, encoded_schema, empty=True)
-        # Only now: of a write that broke off nothing may become visible.
-        for used in files.used.values() or [encoded_schema]:
-            self._learn(self._unknown(table, used))
+        adds, before = list[wire.Action](), self._files
+        # Files of a write that broke off say that they are the transaction's: were it committed
+        # all the same, a rebuild would count them.
+        with self._meaning.doing("write", table, lambda: self._files > before):
+            for name, rows in partitions(batches, by) if by else [(partition, batches)]:
+                meta = replace(meta, partition=name, number=self._files, **self._removals())
+                for encoded in files.files(rows, meta, file_bytes=file_bytes, bloom=bloom):
+                    path = path_of_data(replace(meta, number=self._files))
+                    self._files += 1
+                    self._named = len(self._removed)
+                    self._uploads.add(self._folder + path, encoded.body.to_pybytes())
+                    add = encoded.facts
+                    add.path, add.table, add.partition = path, table, name
+                    add.first_clock, add.last_clock = first, last
+                    adds.append(wire.Action(add=add))
+            if not adds and refuses:
+                self._own.refuse_conflict(table, encoded_schema, empty=True)
+            for used in files.used.values() or [encoded_schema]:
+                self._learn(self._unknown(table, used))
         self._own.learn(table, encoded_schema)
         self._intent.actions.extend(adds)
+        paths = [action.add.path for action in adds]
         self._added.update(dict.fromkeys(paths, table))
         return paths
 

@@ -65,17 +65,17 @@ class Upserting(Deleting):
         Args:
             data, partition, partition_by, file_bytes, bloom: As for `write`.
             key: Names of columns; the table's key if not given.
-            clock: As for `write`. If not given, and the table has the key, it is above those of all
-                files of the table in this log.
+            clock: As for `write`. If not given, it is above those of all files of the table in this
+                log: where the table has a key, perhaps by another log, older rows would hide these.
         Raises:
             UsageError: There is no key, or the data has no such columns; or without the table's key
                 this transaction has added files to the table. Nothing was written.
             InvalidSchema: A type that no key can have, or a null in a column of the key. Nothing
                 was written.
             Else as `write` and `delete`.
-        Requests: Those of `write`; 1 LIST, and 1 GET for each new transaction. On a table with the
-            key 1 GET for each piece of a checkpoint that holds files of the table, the first time;
-            else those of `delete` by rows.
+        Requests: Those of `write`; 1 LIST, and 1 GET for each new transaction; 1 GET for each piece
+            of a checkpoint that holds files of the table, the first time. On a table without the
+            key those of `delete` by rows, too.
         """
         with self._intent.asking():
             return self._upsert(
@@ -105,9 +105,9 @@ class Upserting(Deleting):
         schema, batches = to_batches(data)
         rows = pa.Table.from_batches(list(batches), schema)
         rows = _newest(rows, _checked(rows, names, table))
+        clock = clock or self._newer(table)
         if set(names) == set(own):
-            newer = clock or self._newer(table)
-            paths = self.write(table, rows, partition, clock=newer, **options)
+            paths = self.write(table, rows, partition, clock=clock, **options)
             return Upserted(rows.num_rows, None, 0, 0, tuple(paths))
         self._intent.refuse_begun(table)
         if table in self._added.values():

@@ -135,7 +135,8 @@ class Intent:
     def rely_on(self, tables: Iterable[str], revision: int) -> None:
         """Files of tables go: rows that come in their place are of what was there at a revision. A
         claim as of a later one doesn't cover that."""
-        new = set(tables) - {one.table for one in self.claims if one.base_revision <= revision}
+        older = [one for one in self.claims if one.base_revision <= revision]
+        new = set(tables) - {one.table for one in older if not one.only_deletes}
         self.claims += [Claim(table, revision, has_read=False) for table in sorted(new)]
 
     def refuse_begun(self, table: str) -> None:

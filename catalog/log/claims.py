@@ -1,6 +1,7 @@
 """What an operation relies on when it is committed, though it changes none of it. Pure.
 
-It has read rows of a table, and writes them anew: nobody may have deleted some of them since.
+It has read rows of a table, and writes them anew: nobody may have deleted some of them since. Or
+it has found no rows to replace, or to delete, beside those of some files: none may have come since.
 
 Source: docs/format.md, section 10; docs/changing.md, "Operations".
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """That no rows of a table were deleted by others since an operation looked, and that none came
-    which it would have replaced.
+    which it would have replaced or deleted.
 
     Attributes:
         table: Its name.
@@ -30,6 +31,7 @@ class Claim:
             is that which they are files of. None: it replaces none.
         has_read: Whether it read the files that it takes out. They may have been named to it: then
             it relies on nothing, unless it puts rows in.
+        only_deletes: Whether it writes none anew: it relies on `may_hold`, and on nothing else.
     """
 
     table: str
@@ -37,3 +39,4 @@ class Claim:
     words: str = ""
     may_hold: Callable[[State, Files], Sequence[str]] | None = None
     has_read: bool = True
+    only_deletes: bool = False

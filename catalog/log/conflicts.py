@@ -6,7 +6,8 @@ that stands before it in the log: commits of one log are serializable, but for t
 upsert, or a delete by row numbers, looked up before others came. An append relies on nothing. A
 delete and a rewrite rely on the files that they take out: these must be live still. What reads
 rows and writes them anew relies, beside these, on that no rows of the table were deleted since; an
-overwrite also on that no file came that may hold rows which it replaces.
+overwrite also on that no file came that may hold rows which it replaces. So does a delete by
+predicate of which the log holds no predicate, as it found no file to be read with it.
 
 Source: docs/format.md, section 10; docs/changing.md, "Operations".
 """
@@ -22,7 +23,7 @@ from ..format.names import parse_data_file
 from .files import Files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..wire import lakelog_transaction_pb2 as wire
     from .build import Intent
@@ -110,17 +111,27 @@ def _removed_by(state: State, path: str) -> tuple[str, Other] | None:
 
 
 def _hold(state: State, intent: Intent, claim: Claim) -> None:
-    puts_in = _puts_in(intent, claim.table)
-    if not (claim.has_read or puts_in):
-        return
-    if claim.may_hold is not None or puts_in:
-        _hold_deletes(state, intent, claim)
-    removed = [a.remove.path for a in intent.actions if a.remove.table == claim.table]
-    _refuse_again(state, intent, claim.table, removed, claim.base_revision)
-    if claim.may_hold is None:
-        return
+    if not claim.only_deletes:
+        puts_in = _puts_in(intent, claim.table)
+        if not (claim.has_read or puts_in):
+            return
+        if claim.may_hold is not None or puts_in:
+            _hold_deletes(state, intent, claim)
+        removed = [a.remove.path for a in intent.actions if a.remove.table == claim.table]
+        _refuse_again(state, intent, claim.table, removed, claim.base_revision)
+    if claim.may_hold is not None:
+        _hold_files(state, intent, claim, claim.may_hold)
+
+
+def _hold_files(
+    state: State,
+    intent: Intent,
+    claim: Claim,
+    may_hold: Callable[[State, Files], Sequence[str]],
+) -> None:
+    """Rows that came since would stay beside those that take their place, or undeleted."""
     files = files_since(state, claim.table, claim.base_revision)
-    met = {path: revision_of(files, claim.table, path) for path in claim.may_hold(state, files)}
+    met = {path: revision_of(files, claim.table, path) for path in may_hold(state, files)}
     new = {path: at for path, at in met.items() if at > claim.base_revision}
     if not new:
         return
@@ -130,7 +141,7 @@ def _hold(state: State, intent: Intent, claim: Claim) -> None:
     raise OperationConflict(
         f"The {intent.said_operation} of table {claim.table!r} looked at revision "
         f"{claim.base_revision}, and {other} has added {path}{more} since, which may hold rows "
-        f"that it replaces: {claim.words}",
+        f"that it {'deletes' if claim.only_deletes else 'replaces'}: {claim.words}",
         key=path,
         table=claim.table,
         hint=_HINT,

@@ -19,6 +19,8 @@ from .again import adds_again
 from .validate import is_own_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .build import Intent
 
 _NO_TABLE = ""
@@ -30,7 +32,8 @@ def untold(intent: Intent) -> dict[str, list[wire.Action]]:
     """
     found: dict[str, list[wire.Action]] = {}
     locations: list[wire.Action] = []
-    own_schemas = _schemas_of_own_files(intent)
+    written = _written(intent)
+    own_schemas = {(add.table, add.schema_fingerprint) for add in written.values()}
     for action in intent.actions:
         kind = action.WhichOneof("kind")
         if kind in ("add", "remove"):
@@ -44,7 +47,7 @@ def untold(intent: Intent) -> dict[str, list[wire.Action]]:
         else:
             for table in tables_of(action) or ():
                 found.setdefault(table, []).append(action)
-    for action in _fates(intent):
+    for action in _fates(intent, written):
         item = getattr(action, str(action.WhichOneof("kind")))
         found.setdefault(item.table, []).append(action)
     if locations:  # beside the files that lie there
@@ -52,13 +55,15 @@ def untold(intent: Intent) -> dict[str, list[wire.Action]]:
     return found
 
 
-def _schemas_of_own_files(intent: Intent) -> set[tuple[str, bytes]]:
+def _written(intent: Intent) -> dict[str, wire.Add]:
+    """The files that were written for an intent, by path, each as its footer tells it: of the table
+    that it was written to, wherever it went from there."""
     own = {intent.transaction_id}
-    return {
-        (action.add.table, action.add.schema_fingerprint)
-        for action in intent.actions
-        if action.WhichOneof("kind") == "add" and is_own_file(action.add.path, own)
-    }
+    found: dict[str, wire.Add] = {}
+    for action in intent.actions:
+        if action.WhichOneof("kind") == "add" and is_own_file(action.add.path, own):
+            found.setdefault(action.add.path, action.add)
+    return found
 
 
 def _put_forget(found: dict[str, list[wire.Action]], forget: wire.Forget) -> None:
@@ -68,9 +73,8 @@ def _put_forget(found: dict[str, list[wire.Action]], forget: wire.Forget) -> Non
         found.setdefault(table, []).append(wire.Action(forget=wire.Forget(tables=[table])))
 
 
-def _fates(intent: Intent) -> list[wire.Action]:
+def _fates(intent: Intent, written: Mapping[str, wire.Add]) -> list[wire.Action]:
     """What becomes of files in the end, where footers don't tell."""
-    own = {intent.transaction_id}
     named = set(intent.named)
     first: dict[tuple[str, str], str] = {}
     last: dict[tuple[str, str], wire.Action] = {}
@@ -84,7 +88,8 @@ def _fates(intent: Intent) -> list[wire.Action]:
         last[action.add.table, action.add.path] = action
     found = []
     for file, action in last.items():
-        kind, is_own = action.WhichOneof("kind"), is_own_file(file[1], own)
+        kind = action.WhichOneof("kind")
+        is_own = file[1] in written and written[file[1]].table == file[0]
         if kind == "add" and not is_own:
             found.append(_without_row_groups(action))
         elif kind == "remove" and file not in named and (is_own or first[file] == "remove"):

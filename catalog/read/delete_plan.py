@@ -22,6 +22,7 @@ from ..format.schema import generation
 from ..log.deletes import Tombstone
 from ..parallel import parallel
 from .asked import Asked
+from .came_since import AskedRows
 from .cut_tables import CutTables
 from .file_order import by_commit
 from .file_parts import file_parts
@@ -31,12 +32,13 @@ from .row_filter import columns_of_text, row_filter
 from .tombstones import bound_filter
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import pyarrow as pa
 
     from ...store import Store
     from ..data.file_part import FilePart
+    from ..log.files import Files
     from ..log.state import State
     from .row_filter import RowFilter
     from .table_facts import TableFacts
@@ -56,6 +58,8 @@ class DeletePlan:
         parts: What reading each of both takes, by path.
         live: How many tombstones the table has.
         revision: Of the state that was looked at.
+        may_hold: Of some files of the table the paths of those that may hold such rows; the state
+            is that which they are files of.
     """
 
     tombstone: Tombstone
@@ -64,6 +68,7 @@ class DeletePlan:
     parts: dict[str, FilePart]
     live: int
     revision: int
+    may_hold: Callable[[State, Files], Sequence[str]]
 
     def without_whole(self) -> DeletePlan:
         """The same delete without letting files go as a whole."""
@@ -97,6 +102,7 @@ def plan_delete(
         parts=parts_by_path(tables, state, table, {*whole, *touched}),
         live=len(state.deletes.of_table(table)),
         revision=state.revision,
+        may_hold=partial(AskedRows(table, where, None, schemas).may_hold, found),
     )
 
 

@@ -17,7 +17,7 @@ from lakelog.catalog.data import parquet
 from lakelog.catalog.data.dataframes import to_batches
 from lakelog.catalog.data.parquet import encode_files
 from lakelog.catalog.format.footer import FooterMetadata, decode_footer
-from lakelog.errors import InvalidName, InvalidSchema, StorageError
+from lakelog.errors import InvalidName, InvalidSchema, StorageError, UsageError
 from lakelog.testing.doubles import FaultyStore
 
 SIMPLE = pa.table({"a": [1, 2, 3], "s": ["x", None, "z"]})
@@ -303,18 +303,24 @@ def test_refused_data_leaves_nothing_behind_in_the_transaction(catalog):
     assert catalog.snapshot("db").tables() == ["good"]
 
 
-def test_a_write_that_broke_off_is_no_part_of_the_transaction(store, fake):
-    """Two of its three files were stored: none of them may become visible alone."""
+def test_a_write_that_broke_off_takes_its_transaction_with_it(store, fake):
+    """Two of its three files were stored: none of them may become visible alone, and a rebuild
+    would count them as the transaction's."""
     from lakelog.catalog.catalog import Catalog
 
     lossy = FaultyStore(store, ["ok", "ok", "lost request"], match=".parquet")
     catalog = Catalog(lossy, ambient=fake.ambient)
     batch = pa.RecordBatch.from_pydict({"a": [1]})
-    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+    with catalog.writer("w", "db") as writer:
+        tx = writer.transaction()
         reader = pa.RecordBatchReader.from_batches(batch.schema, [batch] * 3)
         with mock.patch.object(parquet, "ROW_GROUP_ROWS", 1), pytest.raises(StorageError):
             tx.write("t", reader, file_bytes=1)
-        (path,) = tx.write("t", pa.table({"a": [7]}))
+        for call in (lambda: tx.write("t", pa.table({"a": [7]})), tx.commit):
+            with pytest.raises(UsageError, match=r"write of table 't' broke off.*request was lost"):
+                call()
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", pa.table({"a": [7]}))
     snapshot = catalog.snapshot("db")
     assert snapshot.to_arrow("t").to_pylist() == [{"a": 7}]
     assert snapshot.files("t").column("path").to_pylist() == [path]

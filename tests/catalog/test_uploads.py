@@ -14,7 +14,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import uploads as module
 from lakelog.catalog.commit.uploads import AT_ONCE, Uploads
-from lakelog.errors import StorageError
+from lakelog.errors import LakelogError, StorageError, UsageError
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PassingStore
 
@@ -100,10 +100,10 @@ def test_one_file_starts_no_thread_and_fails_at_once():
     tx = open_writer(store).transaction()
     with pytest.raises(StorageError, match="full"):
         tx.write("t", rows(0))
-    tx.write("t", rows(1))  # nothing of the first is in the transaction: it can go on
+    with pytest.raises(UsageError, match=r"write of table 't' broke off.*: full"):
+        tx.commit()  # the file may be there all the same, as one of this transaction
     assert not threads()
-    tx.commit()
-    assert len(live(store)) == 1
+    tx.discard()
 
 
 def test_a_failure_is_told_by_every_call_and_nothing_is_committed():
@@ -117,7 +117,7 @@ def test_a_failure_is_told_by_every_call_and_nothing_is_committed():
     with pytest.raises(StorageError, match="full"):  # here or at one of the writes
         write_and_commit(tx, 10)
     for call in (tx.commit, lambda: tx.write("t", rows(11)), tx.commit):
-        with pytest.raises(StorageError, match="full"):
+        with pytest.raises(LakelogError, match="full"):
             call()
     assert tx.commit_info is None
     tx.discard()

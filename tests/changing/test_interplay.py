@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from changing_cases import World
+from lakelog.catalog.data.parquet import ROW_GROUP_ROWS
 from lakelog.errors import ColumnsChanged, OperationConflict, SchemaConflict, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
@@ -139,3 +141,76 @@ def test_an_older_claim_holds_beside_a_later_one(world):
         late.write("hourly", pa.table({"n": [1, 2, 3]}))
         with pytest.raises(OperationConflict):
             late.commit()
+
+
+def test_a_write_that_breaks_off_takes_its_transaction_with_it(world):
+    """Its files say that they are the transaction's: a rebuild would count them beside those of the
+    write that took its place."""
+    schema = pa.schema([("n", pa.int64())])
+
+    def breaking():
+        for number in range(3):
+            yield pa.record_batch([pa.array(np.full(ROW_GROUP_ROWS, number))], schema)
+        raise RuntimeError("the source has gone away")
+
+    with world.writer() as opened:
+        tx = opened.transaction()
+        reader = pa.RecordBatchReader.from_batches(schema, breaking())
+        with pytest.raises(RuntimeError):
+            tx.write("hourly", reader, file_bytes=1)
+        data = [key for key in world.store.list("") if "/data/" in key.key]
+        assert data, "files were put"
+        with pytest.raises(UsageError, match="write of table 'hourly' broke off"):
+            tx.write("hourly", pa.table({"n": [1]}))
+        with pytest.raises(UsageError, match="write of table 'hourly' broke off"):
+            tx.commit()
+        with opened.transaction() as tx:
+            tx.write("hourly", pa.table({"n": [1]}))
+    assert world.catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("where", ["n = 50", "n >= 3"])
+def test_a_delete_that_leaves_no_predicate_meets_rows_that_came_since(world, where):
+    """Nothing in the log says that they go."""
+    world.write(1, 2)
+    world.write(3, 4)
+    with world.writer(shared=True) as opened, world.writer(shared=True) as other:
+        late, beside = opened.transaction(), opened.transaction()
+        done = late.delete("hourly", where, mode="predicate")
+        assert (done.tombstones, done.files_removed) == (0, int(where == "n >= 3"))
+        beside.delete("hourly", "n = 70", mode="predicate")
+        with other.transaction() as tx:
+            tx.write("hourly", pa.table({"n": [40, 60]}))
+        with pytest.raises(OperationConflict, match=f"that it deletes: rows with {where}"):
+            late.commit()
+        assert beside.commit() is None, "no such row has come"
+        with opened.transaction() as tx:
+            assert tx.delete("hourly", where, mode="predicate").rows != 0
+    rows = world.catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist()
+    assert sorted(rows) == ([1, 2, 3, 4, 40, 60] if where == "n = 50" else [1, 2])
+
+
+def test_two_row_deltas_of_one_new_id_do_not_both_stand(world):
+    world.write(1, 2)
+    with world.writer(shared=True) as opened, world.writer(shared=True) as other:
+        late, first = opened.transaction(), other.transaction()
+        for tx in (late, first):
+            tx.row_delta("hourly", pa.table({"n": [9]}), "n = 9")
+        first.commit()
+        with pytest.raises(OperationConflict, match="row_delta of table 'hourly'"):
+            late.commit()
+        with opened.transaction() as tx:
+            tx.row_delta("hourly", pa.table({"n": [9]}), "n = 9")
+    rows = world.catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist()
+    assert sorted(rows) == [1, 2, 9]
+
+
+def test_deletes_of_others_are_no_conflict_with_a_row_delta(world):
+    world.write(1, 2)
+    with world.writer(shared=True) as opened, world.writer(shared=True) as other:
+        late = opened.transaction()
+        late.row_delta("hourly", pa.table({"n": [9]}), "n = 9")
+        with other.transaction() as tx:
+            tx.delete("hourly", "n = 1")
+        late.commit()
+    assert sorted(world.catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist()) == [2, 9]

@@ -176,3 +176,31 @@ def test_what_is_refused(catalog):
         with pytest.raises(UsageError, match="another transaction"):
             tx.upsert("t", data, key=["id"])
     assert read(catalog) == [(1, "a")]
+
+
+FAR = 1 << 60  # clocks that count nanoseconds are above a writer's own
+
+
+def test_new_rows_by_another_key_are_newer_than_those_that_they_replace(catalog):
+    writer = catalog.writer("u", "db")
+    write(writer, rows([1], ["a"]), clock=(FAR, FAR))
+    with writer.transaction() as tx:
+        tx.evolve("t", key=["id"])
+    with writer.transaction() as tx:
+        assert tx.upsert("t", rows([1], ["a"], w=["new"]), key=["v"]).replaced == 1
+    assert read(catalog) == [(1, "a")], "the deleted row of its key doesn't hide it"
+
+
+@pytest.mark.parametrize("how", ["row_delta", "upsert"])
+def test_new_rows_are_newer_where_another_log_gives_the_key(catalog, how):
+    writer, other = catalog.writer("u", "db"), catalog.writer("v", "db")
+    write(writer, rows([1, 2], ["a", "b"]), clock=(FAR, FAR))
+    write(other, rows([3], ["c"]), clock=(FAR, FAR))
+    with other.transaction() as tx:
+        tx.evolve("t", key=["id"])
+    with writer.transaction() as tx:
+        if how == "upsert":
+            assert tx.upsert("t", rows([1], ["A"]), key=["id"]).replaced == 1
+        else:
+            tx.row_delta("t", rows([1], ["A"]), "id = 1")
+    assert read(catalog) == [(1, "A"), (2, "b"), (3, "c")]

@@ -48,3 +48,24 @@ def test_a_file_stays_in_the_table_that_was_first(catalog, store, fake, later) -
     assert PATH not in files["daily"]
     rows = snapshot.to_arrow("hourly")["n"].to_pylist()
     assert sorted(rows) == ([1, 2, 4] if later else [1, 2])
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_file_that_its_own_transaction_moved_is_in_the_last_table(
+    catalog, store, fake, back
+) -> None:
+    """Its footer tells where it was written."""
+    with catalog.writer("EWR", "weather") as writer, writer.transaction() as tx:
+        (path,) = tx.write("hourly", pa.table({"n": [1]}))
+        for table in ("daily", "hourly")[: 1 + back]:
+            tx.remove(path)
+            tx.add(table, path)
+    lose_the_log(store)
+    plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
+    assert not plan.undecided
+    execute_rebuild(store, plan, ambient=fake.ambient)
+    snapshot = catalog.snapshot("weather")
+    files = {table: snapshot.files(table)["path"].to_pylist() for table in snapshot.tables()}
+    last = "hourly" if back else "daily"
+    assert {table: paths for table, paths in files.items() if paths} == {last: [path]}
+    assert snapshot.to_arrow(last)["n"].to_pylist() == [1]
