@@ -18,6 +18,7 @@ from ..format import deletes as form
 from ..format.names import escape_name
 from ..log.build import require_actions
 from ..log.claims import Claim
+from ..log.conflicts import refuse_newer
 from ..log.deletes import message_of
 from ..log.gist import say_deleted
 from ..read.delete_of_cut import plan_delete_of_cut
@@ -176,13 +177,17 @@ class Deleting(ABC):
             columns: The name of the definition of the table's columns.
             is_kept: Whether the log keeps the predicate.
         """
-        if is_kept:  # under the names that it knows
-            self._intent.columns_of.setdefault(table, columns)
-            self._intent.fits.append(partial(refuse_unfit, plan.tombstone, plan.revision))
-            return
         words = f"rows with {where}"
         claim = Claim(table, plan.revision, words, plan.may_hold, only_deletes=True)
-        self._intent.claims.append(claim)
+        if not is_kept:
+            self._intent.claims.append(claim)
+            return
+        self._intent.columns_of.setdefault(table, columns)  # the names that it knows
+        has_key = partial(self._files_stay, table)
+        self._intent.fits += [
+            partial(refuse_unfit, plan.tombstone, plan.revision),
+            partial(refuse_newer, self._intent, claim, has_key),
+        ]
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
         refuse_rows(table, mode)

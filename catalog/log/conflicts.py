@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import FileNotLive, InputRemoved, OperationConflict
-from ..format.columns import numbers
+from ..format.columns import array, numbers
 from ..format.locations import is_in_place
 from ..format.names import parse_data_file
 from .files import Files
@@ -138,8 +138,9 @@ def _hold_files(
     path = min(new, key=lambda one: (new[one], one))
     other = _committed_by(state, new[path], path)
     more = f" and {len(new) - 1:,} more" if len(new) > 1 else ""
+    does = intent.said_operation if intent.actions else "delete"  # that nothing else is done by
     raise OperationConflict(
-        f"The {intent.said_operation} of table {claim.table!r} looked at revision "
+        f"The {does} of table {claim.table!r} looked at revision "
         f"{claim.base_revision}, and {other} has added {path}{more} since, which may hold rows "
         f"that it {'deletes' if claim.only_deletes else 'replaces'}: {claim.words}",
         key=path,
@@ -147,6 +148,42 @@ def _hold_files(
         hint=_HINT,
         **other._asdict(),
     )
+
+
+def refuse_newer(intent: Intent, claim: Claim, has_key: Callable[[], bool], state: State) -> None:
+    """Refuse rows that come with a delete by predicate, if it deletes newer ones, too, which others
+    have added since: of one key the newest row counts, be it deleted, and hides the others.
+
+    Args:
+        claim: Of the delete.
+        has_key: Whether the table has a key; asked only if it matters.
+        state: That which the intent is to be committed onto.
+    Raises:
+        OperationConflict: It does so.
+    """
+    table, base = claim.table, claim.base_revision
+    adds = [action.add for action in intent.actions if action.WhichOneof("kind") == "add"]
+    clocks = [add.last_clock for add in adds if add.table == table]
+    if state.revision == base or not clocks or claim.may_hold is None:
+        return
+    files = files_since(state, table, base)
+    rows = files.table(table, whole=True)
+    newer = numbers(rows.column("last_clock")) > min(clocks)
+    newer &= numbers(rows.column("revision")) > base
+    late = set(rows.filter(array(newer)).column("path").to_pylist())
+    met = late.intersection(claim.may_hold(state, files)) if late else late
+    if met and has_key():
+        path = min(met)
+        other = _committed_by(state, revision_of(files, table, path), path)
+        raise OperationConflict(
+            f"The {intent.said_operation} of table {table!r} looked at revision {base}, and "
+            f"{other} has added {path} since, which may hold {claim.words}, newer than the rows "
+            "that come: the table has a key, and deleted rows that are newer hide older ones",
+            key=path,
+            table=table,
+            hint=_HINT,
+            **other._asdict(),
+        )
 
 
 def _puts_in(intent: Intent, table: str) -> bool:

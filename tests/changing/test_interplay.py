@@ -214,3 +214,28 @@ def test_deletes_of_others_are_no_conflict_with_a_row_delta(world):
             tx.delete("hourly", "n = 1")
         late.commit()
     assert sorted(world.catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist()) == [2, 9]
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+def test_a_row_delta_does_not_delete_newer_rows_of_its_keys(world, has_key):
+    """They would hide the rows that come, and be deleted themselves: no row would be left."""
+    one, two = (pa.table({"n": [1], "v": [v]}) for v in ("one", "two"))
+    with world.writer() as opened, opened.transaction() as tx:
+        tx.write("hourly", pa.table({"n": [1, 2], "v": ["a", "b"]}))
+        if has_key:
+            tx.evolve("hourly", key=["n"])
+    with world.writer(shared=True) as opened, world.writer(shared=True) as other:
+        late = opened.transaction()
+        late.row_delta("hourly", one, "n = 1", mode="predicate")
+        world.clock.now_s += 5
+        with other.transaction() as tx:
+            tx.write("hourly", two)
+        if has_key:
+            with pytest.raises(OperationConflict, match="newer than the rows that come"):
+                late.commit()
+            with opened.transaction() as tx:
+                tx.row_delta("hourly", one, "n = 1", mode="predicate")
+        else:
+            late.commit()
+    rows = world.catalog.snapshot("weather").to_arrow("hourly").to_pylist()
+    assert sorted(row["v"] for row in rows) == ["b", "one"]
