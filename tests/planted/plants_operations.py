@@ -82,10 +82,10 @@ def conflicts_end_at_a_checkpoint() -> Any:
 @plant("tests/catalog/test_operations.py::test_a_wider_column_that_came_meanwhile_is_a_conflict")
 def predicates_mean_what_they_meant() -> Any:
     """A file that came since is judged by a predicate bound to types from before it."""
-    from lakelog.catalog.commit.inputs import _Asked
+    from lakelog.catalog.read.came_since import AskedRows
 
-    real: Callable[..., Any] = _Asked.bound
-    return mock.patch.object(_Asked, "bound", lambda self, more=(): real(self))
+    real: Callable[..., Any] = AskedRows.bound
+    return mock.patch.object(AskedRows, "bound", lambda self, more=(): real(self))
 
 
 @plant("tests/catalog/test_operations.py::test_two_threads_of_one_writer_meet_in_one_commit")
@@ -126,3 +126,63 @@ def writers_commit_what_they_may_not() -> Any:
     from lakelog.catalog.commit import session
 
     return mock.patch.object(session, "check_commit", return_value=None)
+
+
+@plant("tests/catalog/test_parquet.py::test_a_write_that_broke_off_takes_its_transaction_with_it")
+def writes_that_broke_off_are_forgotten() -> Any:
+    """A transaction goes on without files that were put for it."""
+    from contextlib import nullcontext
+
+    from lakelog.catalog.commit.meaning import Meaning
+
+    def doing(self: Any, *_: Any) -> Any:
+        return nullcontext()
+
+    return mock.patch.object(Meaning, "doing", doing)
+
+
+@plant(
+    "tests/changing/test_interplay.py::test_a_delete_that_leaves_no_predicate_meets_rows_that_came_since"
+)
+def deletes_of_nothing_claim_nothing() -> Any:
+    """Rows come while a delete finds none, and stay though it is committed after them."""
+    from dataclasses import replace
+
+    from lakelog.catalog.commit import deleting
+
+    real = deleting.Claim
+    return mock.patch.object(
+        deleting, "Claim", lambda *args, **options: replace(real(*args, **options), may_hold=None)
+    )
+
+
+@plant("tests/changing/test_interplay.py::test_a_row_delta_does_not_delete_newer_rows_of_its_keys")
+def newer_rows_go_beside_a_row_delta() -> Any:
+    """Others' newer rows are deleted with it, and hide its own."""
+    from lakelog.catalog.commit import deleting
+
+    return mock.patch.object(deleting, "refuse_newer", return_value=None)
+
+
+@plant("tests/keys/test_upsert.py::test_new_rows_are_newer_where_another_log_gives_the_key")
+def rows_in_the_place_of_others_are_older() -> Any:
+    """Rows that come with a delete have the writer's own time, whatever clock others have."""
+    from lakelog.catalog.commit.upserting import Upserting
+
+    return mock.patch.object(Upserting, "_newer", lambda self, table: self._session.clock())
+
+
+@plant(
+    "tests/rebuild/test_rebuild_two_tables.py::test_a_file_that_its_own_transaction_moved_is_in_the_last_table"
+)
+def moved_files_are_told_by_their_footers() -> Any:
+    """That a transaction has moved a file of its own to another table is said by nothing."""
+    from lakelog.catalog.log import untold
+
+    real = untold._written
+
+    def written(intent: Any) -> Any:
+        adds = [a.add for a in intent.actions if a.WhichOneof("kind") == "add"]
+        return {add.path: add for add in adds if add.path in real(intent)}  # as it was added last
+
+    return mock.patch.object(untold, "_written", written)
