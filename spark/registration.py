@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .versions import check_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 _REDACTED = "spark.sql.redaction.options.regex"
@@ -28,7 +31,8 @@ def register_source(spark: SparkSession) -> None:
     from pyspark_lakelog import DefaultSource
 
     try:
-        spark.dataSource.register(DefaultSource)
+        with _active(spark):
+            spark.dataSource.register(DefaultSource)
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise  # else Spark 4.0 has found it alone, and registers none in its place
@@ -36,6 +40,26 @@ def register_source(spark: SparkSession) -> None:
     _hide(spark, _SECRETS, _REDACTED)
     if not hasattr(spark, "_jsparkSession"):
         _hide(spark, _SECRET_LINES, *_REDACTED_TEXTS)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a classic session the active one of this thread: whether there is such a source already,
+    Spark asks the active one, whichever is to be given it."""
+    own = getattr(spark, "_jsparkSession", None)
+    if own is None:
+        yield
+        return
+    sessions = spark._get_j_spark_session_class(spark._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(own)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _hide(spark: SparkSession, secrets: str, setting: str, *fallbacks: str) -> None:

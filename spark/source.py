@@ -22,6 +22,7 @@ from ..store.places import is_url
 from .arrow_batches import as_spark, exchanged
 from .file_tasks import Share, packs, share
 from .partition_columns import WRITER_COLUMN
+from .promises import refuse_promises
 from .selection import GONE, Selection, selection
 from .source_options import SourceAccess, flag, names, need, refuse_unknown
 from .stream_options import changes_options, is_followed, stream_options
@@ -87,8 +88,11 @@ class LakelogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of the cut, or of what changed between two.
 
+        Raises:
+            UsageError: The schema promises that something has no null.
         Requests: those of `Catalog.snapshot`.
         """
+        refuse_promises(schema)
         if is_followed(self.options):
             from .changes_source import LakelogChangesReader
 
@@ -100,7 +104,9 @@ class LakelogDataSource(DataSource):
 
         Raises:
             SparkUnsupported: This Spark can't have one.
+            UsageError: The schema promises that something has no null.
         """
+        refuse_promises(schema)
         asked = stream_options(self.options)
         check_stream_source(pyspark.__version__)
         from .stream_source import LakelogStreamReader
@@ -191,13 +197,6 @@ class LakelogReader(DataSourceReader):
     def __init__(self, asked: Selection, schema: StructType, access: SourceAccess) -> None:
         for field in schema.fields:
             name = field.name
-            if not field.nullable:
-                raise UsageError(
-                    f"{name} is NOT NULL in the schema that was given, and a table of lakelog's "
-                    "promises that of no column",
-                    key=name,
-                    hint="Leave it out of the schema",
-                )
             if name not in asked.read_schema.names:
                 raise UsageError(
                     f"Table {asked.table!r} has no column {name!r}",

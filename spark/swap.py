@@ -1,7 +1,7 @@
 """`format("lakelog")` by Spark's own Parquet reader, on classic sessions.
 
 Spark plans a data source in Python without telling it the columns of a query, or asking for its
-size. So a rule of the optimizer (`swap_java`) asks here, by py4j's callbacks, for what
+size. So a rule of the optimizer (`swap_rule_java`) asks here, by py4j's callbacks, for what
 `lakelog.spark.read` would make of the same options, and puts that in its place. Where it can't, the
 source reads the table as ever.
 """
@@ -21,9 +21,11 @@ from .access import Access
 from .janino import compile_texts, first_line, new_instance
 from .jvm_errors import told_apart
 from .native import is_switched_off
+from .promises import PROMISES
 from .read import natively
 from .stream_options import is_followed
-from .swap_java import ROWS, RULE, RULES, RULES_CLASS, SOURCE_ROWS, SWAP
+from .swap_java import ROWS, SOURCE_ROWS, SWAP
+from .swap_rule_java import RULE, RULES, RULES_CLASS, UNCHOSEN
 from .urls import supports_url
 
 if TYPE_CHECKING:
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
     from .source import LakelogDataSource
 
-_TEXTS: Final = (ROWS, SOURCE_ROWS, SWAP, RULE, RULES)  # each may use those before
+_TEXTS: Final = (  # each may use those before
+    ROWS, SOURCE_ROWS, PROMISES, SWAP, UNCHOSEN, RULE, RULES,
+)  # fmt: skip
 
 
 class _Rules(NamedTuple):

@@ -1,13 +1,10 @@
-"""The Java texts of a rule of Spark's optimizer: in the place of a table of lakelog's, of the SQL
-catalog or of `format("lakelog")`, it puts the plan that `lakelog.spark.read` makes of its rows.
+"""The Java texts of what takes the place of a table of lakelog's, of the SQL catalog or of
+`format("lakelog")`, in a plan of Spark's: the plan that `lakelog.spark.read` makes of its rows.
 
-The rule comes after Spark's own optimizations, so those that bring filters and columns down to the
-files are applied again, and that by which joins choose partitions while a query runs.
+When that is done, and what is done to the query's plan then, is in `swap_rule_java`.
 """
 
 from __future__ import annotations
-
-RULES_CLASS = "io.lakelog.spark.LakeRules"
 
 ROWS = """
 package io.lakelog.spark;
@@ -21,8 +18,10 @@ public interface LakeRows {
 """
 
 # The source in Python was made by another process, which has fixed the cut: it comes here as that
-# process has pickled it. Its frame lives as long as Spark's own object for the source. Whatever
-# goes wrong, other than that Python refuses, leaves the table to the source.
+# process has pickled it. Its frame lives as long as Spark's own object for the source, and serves
+# while the session's settings are those that it was planned under: under others it may read
+# something else, or not be possible at all. Whatever goes wrong, other than that Python refuses,
+# leaves the table to the source.
 SOURCE_ROWS = """
 package io.lakelog.spark;
 
@@ -33,9 +32,11 @@ import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.internal.SQLConf$;
 import scala.Option;
 
 public final class SourceRows {
@@ -45,9 +46,8 @@ public final class SourceRows {
     public SourceRows(BiFunction python) { this.python = python; }
 
     /** Whether it is a table of the source in Python. */
-    public static boolean isSource(DataSourceV2Relation relation) {
-        return relation.table() instanceof PythonTable
-            && relation.table().name().equalsIgnoreCase("lakelog");
+    public static boolean isSource(Table table) {
+        return table instanceof PythonTable && table.name().equalsIgnoreCase("lakelog");
     }
 
     /** Its rows; null: the source reads them. */
@@ -55,12 +55,13 @@ public final class SourceRows {
         if ("false".equalsIgnoreCase(relation.options().get("native"))) { return null; }
         List answer;
         PythonDataSourceV2 source;
+        Object settings = SQLConf$.MODULE$.get().getAllConfs();
         try {
             Field field = PythonTable.class.getDeclaredField("ds");
             field.setAccessible(true);
             source = (PythonDataSourceV2) field.get(relation.table());
-            Dataset before = (Dataset) known.get(source);
-            if (before != null) { return before; }
+            Object[] before = (Object[]) known.get(source);
+            if (before != null && before[1].equals(settings)) { return (Dataset) before[0]; }
             byte[] pickled = source.getOrCreateDataSourceInPython(
                 "lakelog", relation.options(), Option.apply(relation.table().schema())
             ).dataSource();
@@ -73,7 +74,9 @@ public final class SourceRows {
         }
         if (answer.get(0).equals("by the source")) { return null; }
         Dataset found = (Dataset) answer.get(1);
-        if (answer.get(0).equals("at one cut")) { known.put(source, found); }
+        if (answer.get(0).equals("at one cut")) {
+            known.put(source, new Object[] {found, settings});
+        }
         return found;
     }
 }
@@ -109,14 +112,14 @@ public final class LakeSwap extends AbstractPartialFunction {
     public boolean isDefinedAt(Object plan) {
         if (!(plan instanceof DataSourceV2ScanRelation)) { return false; }
         DataSourceV2ScanRelation node = (DataSourceV2ScanRelation) plan;
-        return node.scan() instanceof LakeRows || SourceRows.isSource(node.relation());
+        return node.scan() instanceof LakeRows || SourceRows.isSource(node.relation().table());
     }
 
     public Object applyOrElse(Object plan, Function1 otherwise) {
         if (!isDefinedAt(plan)) { return otherwise.apply(plan); }
         DataSourceV2ScanRelation node = (DataSourceV2ScanRelation) plan;
         boolean isTable = node.scan() instanceof LakeRows;
-        if (!isTable) { refusePromises(node.relation().output()); }
+        if (!isTable) { LakePromises.refuse(node.relation().output()); }
         Dataset frame =
             isTable ? ((LakeRows) node.scan()).rows() : sources.rows(node.relation());
         if (frame == null) { return otherwise.apply(plan); }
@@ -138,18 +141,6 @@ public final class LakeSwap extends AbstractPartialFunction {
         return new Project(ArraySeq.unsafeWrapArray(columns), rows);
     }
 
-    /** Spark would believe a user's NOT NULL, and count what is null for something else. */
-    private static void refusePromises(Seq output) {
-        for (int i = 0; i < output.length(); i++) {
-            Attribute each = (Attribute) output.apply(i);
-            if (!each.nullable()) {
-                throw new IllegalArgumentException("UsageError: " + each.name()
-                    + " is NOT NULL in the schema that was given, and a table of lakelog's promises"
-                    + " that of no column. Leave it out of the schema");
-            }
-        }
-    }
-
     private static Expression named(String name, Seq output) {
         if (name.equals(WHOLE_ROW)) { return whole(output); }
         for (int i = 0; i < output.length(); i++) {
@@ -166,86 +157,6 @@ public final class LakeSwap extends AbstractPartialFunction {
             parts[2 * i + 1] = (Attribute) output.apply(i);
         }
         return new CreateNamedStruct(ArraySeq.unsafeWrapArray(parts));
-    }
-}
-"""
-
-RULE = """
-package io.lakelog.spark;
-
-import org.apache.spark.sql.catalyst.optimizer.CollapseProject$;
-import org.apache.spark.sql.catalyst.optimizer.ColumnPruning$;
-import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
-import org.apache.spark.sql.catalyst.trees.TreePattern$;
-import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
-import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
-
-public final class LakeRule extends Rule {
-    private final LakeSwap swap;
-
-    public LakeRule(SourceRows sources) { swap = new LakeSwap(sources); }
-
-    public TreeNode apply(TreeNode plan) {
-        LogicalPlan before = (LogicalPlan) plan;
-        LogicalPlan found = (LogicalPlan) before.transformUp(swap);
-        if (found.fastEquals(before)) { return before; }
-        found = pushed(found);
-        if (found.containsPattern(TreePattern$.MODULE$.DYNAMIC_PRUNING_SUBQUERY())) {
-            return found; // Spark has done it already, for other tables
-        }
-        LogicalPlan pruned = PartitionPruning$.MODULE$.apply(found);
-        if (pruned.fastEquals(found)) { return found; }
-        return CleanupDynamicPruningFilters$.MODULE$.apply(pushed(pruned));
-    }
-
-    private static LogicalPlan pushed(LogicalPlan plan) {
-        LogicalPlan found = plan;
-        // Each brings the others' work on; plans are as deep as their joins, not deeper.
-        for (int i = 0; i < 10; i++) {
-            LogicalPlan next = CollapseProject$.MODULE$.apply(
-                ColumnPruning$.MODULE$.apply(PushDownPredicates$.MODULE$.apply(found)));
-            if (next.fastEquals(found)) { break; }
-            found = next;
-        }
-        return found;
-    }
-}
-"""
-
-RULES = """
-package io.lakelog.spark;
-
-import java.util.ArrayList;
-import java.util.function.BiFunction;
-import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.classic.SparkSession;
-import scala.collection.immutable.ArraySeq;
-import scala.jdk.javaapi.CollectionConverters;
-
-public final class LakeRules {
-    /** Whether a session has the rule. */
-    public boolean areIn(SparkSession session) {
-        ArrayList rules = of(session);
-        for (int i = 0; i < rules.size(); i++) {
-            if (rules.get(i) instanceof LakeRule) { return true; }
-        }
-        return false;
-    }
-
-    /** Give it to a session. */
-    public void add(SparkSession session, BiFunction python) {
-        ArrayList rules = of(session);
-        rules.add(new LakeRule(new SourceRows(python)));
-        session.experimental().extraOptimizations_$eq(
-            ArraySeq.unsafeWrapArray(rules.toArray(new Rule[0])));
-    }
-
-    private static ArrayList of(SparkSession session) {
-        return new ArrayList(
-            CollectionConverters.asJava(session.experimental().extraOptimizations()));
     }
 }
 """

@@ -176,14 +176,6 @@ def test_rows_without_columns_are_all_there(spark, many, native):
 
 
 @pytest.mark.parametrize("native", ["true", "false"])
-def test_a_promise_that_a_column_has_no_null_is_refused(spark, lake, native):
-    """Spark would believe it, and count nulls as something else."""
-    frame = source(spark, native=native).schema("a bigint not null").load(lake)
-    with pytest.raises(Exception, match="a is NOT NULL in the schema that was given"):
-        frame.selectExpr("count(a)").collect()
-
-
-@pytest.mark.parametrize("native", ["true", "false"])
 def test_some_files_alone(spark, many, native):
     files = lakelog.open_catalog(many).snapshot("db").files("t", writer="v").to_pylist()
     frame = source(spark, native=native, files=json.dumps([f"v/db/{files[0]['path']}"])).load(many)
