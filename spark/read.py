@@ -35,7 +35,7 @@ from .registration import register_source
 from .selection import Selection, selection
 from .source_options import json_text
 from .urls import supports_url
-from .versions import ASKS_WHOM_IT_CAN, is_older
+from .versions import ASKS_WHOM_IT_CAN, NO_COLUMNS, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -228,6 +228,8 @@ def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) 
 
 
 def _by_source(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
+    if is_older(spark.version, NO_COLUMNS) and not asked.given.names:
+        return _by_source(spark, access, replace(asked, with_writer=True)).select()
     register_source(spark)
     reader = spark.read.format("lakelog").options(**asked.options, native="false")
     if access.storage_options:

@@ -26,7 +26,7 @@ from .promises import refuse_promises
 from .selection import GONE, Selection, selection
 from .source_options import SourceAccess, flag, names, need, refuse_unknown
 from .stream_options import changes_options, is_followed, stream_options
-from .versions import check_stream_sink, check_stream_source
+from .versions import check_no_columns, check_stream_sink, check_stream_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -195,8 +195,9 @@ class LakelogReader(DataSourceReader):
     """
 
     def __init__(self, asked: Selection, schema: StructType, access: SourceAccess) -> None:
-        for field in schema.fields:
-            name = field.name
+        if not schema.fields:
+            check_no_columns(pyspark.__version__)
+        for name in schema.names:
             if name not in asked.read_schema.names:
                 raise UsageError(
                     f"Table {asked.table!r} has no column {name!r}",

@@ -9,6 +9,7 @@ from ..errors import SparkUnsupported
 
 OLDEST: Final = (4, 0)
 ASKS_WHOM_IT_CAN: Final = (4, 2)  # for the partitions that a join chooses
+NO_COLUMNS: Final = (4, 1)
 STREAM_SINK: Final = (4, 1)
 STREAM_SOURCE: Final = (4, 2)
 
@@ -29,6 +30,22 @@ def check_version(version: str) -> None:
             key=version,
             hint="Use Spark 4.0 or newer; with an older one "
             "spark.createDataFrame(catalog.snapshot(database).to_pandas(table)) gives the rows",
+        )
+
+
+def check_no_columns(version: str) -> None:
+    """Refuse rows without columns on a Spark that takes none from a source in Python.
+
+    Args:
+        version: As for `check_version`.
+    Raises:
+        SparkUnsupported: It would count none.
+    """
+    if is_older(version, NO_COLUMNS):
+        raise SparkUnsupported(
+            f"Spark {version} loses all rows without columns that a source in Python gives it",
+            key=version,
+            hint="Use Spark 4.1 or later, or ask for a column",
         )
 
 

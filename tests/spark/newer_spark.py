@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyspark
 import pytest
-from lakelog.spark.versions import STREAM_SINK, STREAM_SOURCE, is_older
+from lakelog.spark.versions import NO_COLUMNS, STREAM_SINK, STREAM_SOURCE, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -15,11 +15,13 @@ STREAMS: Final = "streams from tables"
 SINKS: Final = "streams into tables"
 TIMES_OF_DAY: Final = "times of day"
 SOME_COLUMNS: Final = "inserts of some columns"
+ROWS_ALONE: Final = "rows without columns from a source in Python"
 FIRST: Final = {
     STREAMS: STREAM_SOURCE,
     SINKS: STREAM_SINK,
     TIMES_OF_DAY: (4, 1),
     SOME_COLUMNS: (4, 1),
+    ROWS_ALONE: NO_COLUMNS,
 }
 # Spark refuses by itself what it can't; the rest is lakelog's to refuse.
 SPARKS_OWN: Final = {SOME_COLUMNS: "Cannot find data for the output column"}

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.errors import SparkOutOfMemory
 from lakelog.spark import swap
+from newer_spark import ROWS_ALONE, needs
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def test_a_driver_without_memory_says_so(spark, many, monkeypatch):
         source(spark).load(many).count()
 
 
-@pytest.mark.parametrize("native", ["true", "false"])
+@pytest.mark.parametrize("native", ["true", pytest.param("false", marks=needs(ROWS_ALONE))])
 def test_rows_without_columns_are_all_there(spark, many, native):
     frame = source(spark, native=native, columns="[]").load(many)
     assert frame.count() == 39
