@@ -58,7 +58,8 @@ a rebuild left out is never taken by itself, nor what lay here when a lost log w
 
 An object of actions is named by no revision, and tells a rebuild what a transaction did. It stays
 while its transaction is that of a retained revision, and after that while it says what nothing else
-below `data/` does (`actions`); else it is judged as a data file that no revision names.
+below `data/` does (`actions`); else it is judged as a data file that no revision names. So does a
+file whose footer says that others were taken out which are there still (`taken_out`).
 
 The log itself may have lost its end, or be another's. Of the files that would go, and of others
 that no revision names, the footers of the newest of each epoch are read: one that was begun on a
@@ -87,6 +88,7 @@ from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules, Verdict
+from .taken_out import keep_tellers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,7 +136,7 @@ def plan_gc(
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
         segments, each later transaction, and all of other incarnations; 1 or 2 GET for each of up
         to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch; 1
-        GET for each object of actions that may go.
+        GET for each object of actions that may go; and those of `taken_out.keep_tellers`.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -210,6 +212,7 @@ def execute_gc(
             todo.append(action)
         elif action.key in found.infos:
             left[action.key] = why
+    todo.sort(key=lambda action: _arrival(found.infos[action.key]))
     deleted, late = _delete(context, todo, found.retained)
     left |= late
     gone = sum(action.key not in found.infos for action in plan.actions)
@@ -237,7 +240,8 @@ def _left_why(action: Deletion, found: _Found) -> str:
 def _delete(
     context: MaintenanceContext, todo: list[Deletion], retained: Retained
 ) -> tuple[Deleted, dict[str, str]]:
-    """Delete in batches; what was named by a commit just before its batch stays.
+    """Delete in batches, what arrived first in the first ones: a file is older than those whose
+    footers say that it was taken out. What was named by a commit just before its batch stays.
 
     Returns:
         What was deleted; and why each of the others was not, by key.
@@ -255,6 +259,10 @@ def _delete(
         deleted.add(going, context.store.delete([o.key for o in going], ordered=False))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
     return deleted, late
+
+
+def _arrival(info: ObjectInfo) -> tuple[float, str]:
+    return (0.0 if info.modified_at is None else info.modified_at.timestamp(), info.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +329,7 @@ def _look(
     rules = replace(rules, strangers=strangers(context, state, rules, left))
     verdicts = {info.key: rules.judge(info, info.key[len(base) :]) for info in left}
     verdicts = keep_needed(context, state, listed, verdicts)
+    verdicts = keep_tellers(context, state, listed, named, verdicts)
     refuse_by_footers(context, state, rules, left, verdicts)
     return _Found({info.key: info for info in listed}, retained, named, verdicts)
 

@@ -125,7 +125,8 @@ class Changes:
         else:
             done = tx.delete(self.table, where, mode=mode)
             now = self.now(tx)
-            paths = None if done.tombstones else frozenset(now.files)
+            of_all = done.tombstones or mode == "predicate"  # it is in conflict with such rows else
+            paths = None if of_all else frozenset(now.files)
         asked.predicate = met_in(now.columns, met)
         asked.hides.append(Hides(asked.predicate, paths))
         if random.random() < 0.3:

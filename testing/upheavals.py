@@ -13,7 +13,7 @@ and out (`undoing.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -225,6 +225,8 @@ def begin_upheaval(world: World, *, changes: bool) -> Upheaval:
     random = world.random
     world.faults = random.choice(KINDS)
     world.plain = random.random() < 0.15
+    if world.plain:  # what stands there is told by listings alone
+        world.faults = replace(world.faults, miss=0)
     annals = Annals(world, folds=random.random() < 0.3, is_plain=world.plain)
     if annals.folds:
         world.store = FoldingStore(world.store)

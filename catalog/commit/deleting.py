@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..log.state import State
     from ..read.delete_plan import DeletePlan
     from ..read.diff import Comparing
+    from .meaning import Meaning
     from .room import Room
     from .session import Session
     from .uploads import Uploads
@@ -52,6 +53,7 @@ class Deleting(ABC):
     _session: Session
     _intent: Intent
     _removed: dict[tuple[str, str], None]
+    _meaning: Meaning
     _room: Room
     _uploads: Uploads
     _base: tuple[int, bytes, int]
@@ -101,6 +103,7 @@ class Deleting(ABC):
             InvalidToken, RevisionNotFound, SnapshotPruned: The cut can't be read.
             FencedError: Another owner has taken the writer over: nothing was written.
             ObjectNotFound, CorruptObject: A file can't be read that must be.
+            StorageError: By rows: their numbers can't be put. The transaction is lost.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
             OperationConflict (at the commit): Of a cut: rows of its files stand in others since. By
                 predicate: files came since with types that it can't look at; or it found no file
@@ -157,7 +160,10 @@ class Deleting(ABC):
             actions.append(wire.Action(tombstone=message_of(plan.tombstone)))
         if bitmaps:
             actions += require_actions([form.ROW_DELETES])
-            actions += self._objects(bitmaps, actions)
+            # A rebuild believes such an object, whatever the log says.
+            before = self._files
+            with self._meaning.doing("delete", table, lambda: self._files > before):
+                actions += self._objects(bitmaps, actions)
         self._room.take(actions)  # the last that may be refused
         self._removed.update(dict.fromkeys((table, path) for path in whole))
         if not by_rows:

@@ -127,8 +127,8 @@ class Operations(ABC):
             data, partition, options: As for `write`; the clock that is not given is above those of
                 all files of the table in this log: if it has a key, the rows that are deleted would
                 hide the new ones else. Another log may give it one.
-        Raises: As `delete`, after which the transaction is as it was, and `write`, after which it
-            is lost.
+        Raises: As `delete`, after which the transaction is as it was, unless that says that it is
+            lost; and `write`, after which it is lost.
         Requests: Those of `delete` and `write`; 1 GET for each piece of a checkpoint that holds
             files of the table, the first time.
         """

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 def restored_columns(head: State, back_to: State, only: str | None) -> list[wire.Definition]:
     """What the log must say of columns so that files show what they showed at an earlier state; of
-    tables that it knows there, and of which the head says something else.
+    tables that it knows there, be it by their columns alone, and of which the head says something
+    else.
 
     Args:
         only: A table; None: all.
@@ -34,8 +35,7 @@ def restored_columns(head: State, back_to: State, only: str | None) -> list[wire
         CorruptObject: A schema can't be read.
     """
     now, then = head.definitions.entries, back_to.definitions.entries
-    known = back_to.schemas.tables()
-    wanted = (now.keys() | then.keys()) & known
+    wanted = (now.keys() & back_to.schemas.tables()) | then.keys()
     found = []
     for table in sorted(wanted if only is None else wanted & {only}, key=str.encode):
         message = then[table].wire if table in then else _as_found(back_to, table)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..read.key_ranges import KeyRanges
     from .plan_change import Prepared
 
-_ORDER = ("revision", "log", "number", "path")
+_ORDER = ("log", "revision", "number", "path")
 
 
 class _Turned(NamedTuple):

@@ -31,14 +31,12 @@ if TYPE_CHECKING:
 
     from ..log.state import State
     from ..read.key_matches import KeyMatches
-    from .meaning import Meaning
 
 
 class Upserting(Deleting):
     """The part of a transaction that writes rows by their key."""
 
     _added: dict[str, str]
-    _meaning: Meaning
 
     write: Callable[..., list[str]]
 

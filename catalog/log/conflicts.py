@@ -14,10 +14,9 @@ Source: docs/format.md, section 10; docs/changing.md, "Operations".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...errors import FileNotLive, InputRemoved, OperationConflict
-from ..format.columns import array, numbers
 from ..format.locations import is_in_place
 from ..format.names import parse_data_file
 from .files import Files
@@ -167,13 +166,14 @@ def refuse_newer(intent: Intent, claim: Claim, has_key: Callable[[], bool], stat
     if state.revision == base or not clocks or claim.may_hold is None:
         return
     files = files_since(state, table, base)
-    rows = files.table(table, whole=True)
-    newer = numbers(rows.column("last_clock")) > min(clocks)
-    newer &= numbers(rows.column("revision")) > base
-    late = set(rows.filter(array(newer)).column("path").to_pylist())
-    met = late.intersection(claim.may_hold(state, files)) if late else late
-    if met and has_key():
-        path = min(met)
+    late = [
+        path
+        for path in claim.may_hold(state, files)
+        if _fact_of(files, table, path, "revision") > base
+        and _fact_of(files, table, path, "last_clock") > min(clocks)
+    ]
+    if late and has_key():
+        path = min(late)
         other = _committed_by(state, revision_of(files, table, path), path)
         raise OperationConflict(
             f"The {intent.said_operation} of table {table!r} looked at revision {base}, and "
@@ -260,13 +260,19 @@ def files_since(state: State, table: str, revision: int) -> Files:
 
 def revision_of(files: Files, table: str, path: str) -> int:
     """The revision that added a live file; -1 if it isn't one."""
+    return _fact_of(files, table, path, "revision")
+
+
+def _fact_of(files: Files, table: str, path: str, name: Literal["revision", "last_clock"]) -> int:
+    """What the log says of a live file; -1 if it isn't one."""
     known = files.added.get(table, {}).get(path)
     if known is not None:
-        return known[1]
+        return known[1] if name == "revision" else known[0].last_clock
     for part in files.parts:
         row = part.find(table, path)
         if row >= 0:
-            return int(numbers(part.run.core.column("revision"))[row])
+            held = part.run.core if name == "revision" else part.run.full()
+            return int(held.column(name)[row].as_py())
     return -1
 
 

@@ -235,8 +235,8 @@ class TableKeys:
                     self._superseded[at] = found
 
     def _parts(self, places: np.ndarray) -> dict[int, FilePart]:
-        """What reading some files needs, by place, the older first: by logical clock, revision,
-        writer, number in their transaction, and path."""
+        """What reading some files needs, by place, the older first: by logical clock, writer,
+        revision, number in their transaction, and path."""
         parts: dict[int, FilePart] = {}
         rows: list[pa.Table] = []
         for number, state in enumerate(self._tables.states):
@@ -258,7 +258,7 @@ class TableKeys:
                 .append_column("number", file_numbers(held.column("path")))
                 .append_column("place", array(at))
             )
-        names = ("last_clock", "revision", "log", "number", "path")
+        names = ("last_clock", "log", "revision", "number", "path")
         order = pa.concat_tables(rows).sort_by([(name, "ascending") for name in names])
         return {at: parts[at] for at in order.column("place").to_pylist()}
 

@@ -4,7 +4,7 @@ other logs in a cut that name it.
 A tombstone names another log by its id and by a revision that a cut was taken at. That log may have
 been rebuilt since, which numbers its revisions anew, or set back to a copy of it, after which it
 has other revisions of these numbers. So the place is found again by the transaction that stood
-there, or by the time of its commit.
+there; by the time of its commit alone where that is not known any more.
 
 Source: docs/format.md, section 5.6.
 """
@@ -76,8 +76,9 @@ def _last_of(state: State, tombstone: Tombstone, at: LogAt) -> int:
     Raises:
         CorruptObject: It can't be told.
     """
-    if state.committed_at_us <= at.committed_at_us:
-        return state.revision
+    is_same = state.log is not None and state.log.incarnation == at.incarnation
+    if is_same and state.committed_at_us <= at.committed_at_us:
+        return state.revision  # times of a log that was lost, and rebuilt, are as its files tell
     row = state.history.of_transactions({at.transaction_id}).get(at.transaction_id)
     if row is not None:
         return int(row["revision"])
@@ -87,7 +88,7 @@ def _last_of(state: State, tombstone: Tombstone, at: LogAt) -> int:
     first = state.history.first()
     if first == 0:
         return -1
-    if state.log is not None and state.log.incarnation == at.incarnation:
+    if is_same:
         return min(at.revision, first - 1)
     raise CorruptObject(
         f"{tombstone.where} deletes rows of the files that {state.writer}/{state.database} had at "

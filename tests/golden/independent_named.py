@@ -27,7 +27,7 @@ def last_held(state: State, entry: Entry) -> int:
 def last_named(state: State, at: Message) -> int:
     """The revision of a state up to which its log is named."""
     head = state.head
-    if head.committed_at_us <= at.committed_at_us:
+    if head.incarnation == at.incarnation and head.committed_at_us <= at.committed_at_us:
         return head.revision
     rows: list[dict[str, Any]] = state.history()
     said = [row["revision"] for row in rows if at.transaction_id in row["transaction_ids"]]

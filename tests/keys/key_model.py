@@ -48,7 +48,7 @@ class File:
 
     @property
     def age(self) -> tuple:
-        return self.clock, self.revision, self.writer, self.number, self.path
+        return self.clock, self.writer, self.revision, self.number, self.path
 
 
 class Model:

@@ -192,3 +192,43 @@ def gc_looks_once() -> Any:
     from lakelog.gc import collect
 
     return mock.patch.object(collect, "follow", lambda context, retained: retained)
+
+
+@plant(
+    "tests/changing/test_lost_afterwards.py"
+    "::test_a_file_says_what_it_replaced_as_long_as_that_is_there"
+)
+def who_tells_what_was_replaced_goes() -> Any:
+    """A file goes though only its footer says that another one, which stays, was taken out."""
+    from lakelog.gc import collect
+
+    return mock.patch.object(collect, "keep_tellers", lambda *args: args[-1])
+
+
+@plant(
+    "tests/changing/test_lost_afterwards.py"
+    "::test_a_gc_that_is_broken_off_has_deleted_what_was_replaced_first"
+)
+def newer_files_are_deleted_first() -> Any:
+    """A file is deleted before those that its footer says were taken out."""
+    from lakelog.gc import collect
+
+    real = collect._arrival
+    return mock.patch.object(collect, "_arrival", lambda info: (-real(info)[0], info.key))
+
+
+@plant(
+    "tests/changing/test_lost_afterwards.py::test_rows_that_came_after_a_delete_of_all_writers_stay"
+)
+def times_of_a_rebuilt_log_are_believed() -> Any:
+    """Up to where a log is named is told by commit times, though it was lost and rebuilt since."""
+    from lakelog.catalog.read import scopes
+
+    real = scopes._last_of
+
+    def last_of(state: Any, tombstone: Any, at: Any) -> Any:
+        if state.committed_at_us <= at.committed_at_us:
+            return state.revision
+        return real(state, tombstone, at)
+
+    return mock.patch.object(scopes, "_last_of", last_of)

@@ -142,7 +142,8 @@ def writes_that_broke_off_are_forgotten() -> Any:
 
 
 @plant(
-    "tests/changing/test_interplay.py::test_a_delete_that_leaves_no_predicate_meets_rows_that_came_since"
+    "tests/changing/test_interplay.py"
+    "::test_a_delete_that_leaves_no_predicate_meets_rows_that_came_since"
 )
 def deletes_of_nothing_claim_nothing() -> Any:
     """Rows come while a delete finds none, and stay though it is committed after them."""
@@ -173,7 +174,8 @@ def rows_in_the_place_of_others_are_older() -> Any:
 
 
 @plant(
-    "tests/rebuild/test_rebuild_two_tables.py::test_a_file_that_its_own_transaction_moved_is_in_the_last_table"
+    "tests/rebuild/test_rebuild_two_tables.py"
+    "::test_a_file_that_its_own_transaction_moved_is_in_the_last_table"
 )
 def moved_files_are_told_by_their_footers() -> Any:
     """That a transaction has moved a file of its own to another table is said by nothing."""

@@ -78,7 +78,7 @@ func (r *reader) lastHeld(t *tombstone, h *head) (int64, error) {
 
 // lastNamed gives the revision of a state up to which its log is named.
 func (r *reader) lastNamed(at *logAt, h *head) (int64, error) {
-	if h.committedAt <= at.committedAt {
+	if at.incarnation == r.bases.listing.incarnation && h.committedAt <= at.committedAt {
 		return h.revision, nil
 	}
 	rows, err := r.history()

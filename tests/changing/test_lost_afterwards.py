@@ -1,0 +1,201 @@
+"""What the rebuild of a lost log finds after histories of several operations, and after gc: rows as
+they were. Found by a reviewer's programs."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from changing_cases import World
+from lakelog.errors import StorageError, UsageError
+from lakelog.gc import plan_gc
+from lakelog.rebuild import execute_rebuild, plan_rebuild
+from lakelog.store.memory import MemoryStore
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def rows(*values):
+    return pa.table({"n": pa.array(values, pa.int64())})
+
+
+def shown(world):
+    snapshot = world.catalog.snapshot("weather")
+    read = {table: snapshot.to_arrow(table) for table in snapshot.tables()}
+    return {
+        table: sorted(found["n"].to_pylist()) for table, found in read.items() if found.num_rows
+    }
+
+
+def change(world, does, writer="oslo"):
+    world.clock.now_s += 60
+    with world.writer(writer, shared=True) as opened, opened.transaction() as tx:
+        return does(tx)
+
+
+def rebuild(world, writer="oslo"):
+    execute_rebuild(world.catalog, plan_rebuild(world.catalog, writer, "weather"))
+
+
+def lose(world, writer="oslo"):
+    folders = tuple(f"{writer}/weather/{name}/" for name in ("transactions", "segments"))
+    world.store.delete([one.key for one in world.store.list("") if one.key.startswith(folders)])
+
+
+def collect(world):
+    """Prune and gc until nothing more goes."""
+    world.prune()
+    for _ in range(2):
+        world.clock.now_s += 20 * DAY_S
+        world.gc()
+
+
+@pytest.mark.parametrize("first", [None, "intact", "lost"])
+def test_a_file_says_what_it_replaced_as_long_as_that_is_there(world, first):
+    """After a rebuild a file of before it stays, undecided, that was taken out since."""
+    old = world.write(1, 2)
+    world.write(9, table="daily")
+    if first == "lost":
+        lose(world)
+    if first is not None:
+        rebuild(world)
+    change(world, lambda tx: tx.overwrite("hourly", rows(3), "n = 1", validate=False))
+    files = world.catalog.snapshot("weather").files("hourly")["path"].to_pylist()
+    change(world, lambda tx: tx.rewrite("hourly", files))
+    world.write(8, table="daily")
+    before = shown(world)
+    collect(world)
+    there = [one.key for one in world.store.list("") if one.key.endswith(old)]
+    assert bool(there) == (first is not None)
+    if there:
+        (why,) = {one.reason for one in plan_gc(world.catalog, "oslo", "weather").kept} & {
+            "needed: only its footer says that files which are still there were taken out"
+        }
+        assert why
+    lose(world)
+    rebuild(world)
+    assert shown(world) == before == {"hourly": [2, 3], "daily": [8, 9]}
+
+
+def test_a_file_says_which_other_was_moved_away_as_long_as_that_is_live(world):
+    (old,) = change(world, lambda tx: tx.write("hourly", rows(1, 2)))
+    change(world, lambda tx: tx.write("hourly", rows(9)))
+
+    def move(tx):
+        tx.remove(old)
+        (path,) = tx.write("log", rows(5))
+        tx.add("daily", old)
+        return path
+
+    path = change(world, move)
+    change(world, lambda tx: tx.remove(path))
+    for value in range(3):
+        change(world, lambda tx, value=value: tx.write("other", rows(value)))
+    before = shown(world)
+    collect(world)
+    lose(world)
+    rebuild(world)
+    assert shown(world) == before == {"daily": [1, 2], "hourly": [9], "other": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("deleted", [1, 2])
+def test_a_gc_that_is_broken_off_has_deleted_what_was_replaced_first(world, deleted):
+    world.write(1, 2)
+    change(world, lambda tx: tx.overwrite("hourly", rows(3), "n = 1", validate=False))
+    for _ in range(2):
+        files = world.catalog.snapshot("weather").files("hourly")["path"].to_pylist()
+        change(world, lambda tx, files=files: tx.rewrite("hourly", files))
+    world.write(8, table="daily")
+    before = shown(world)
+    world.prune()
+    world.clock.now_s += 20 * DAY_S
+    real = MemoryStore.delete
+
+    def some(store, keys, **options):
+        keys = list(keys)
+        if not any("/data/" in key for key in keys):
+            return real(store, keys, **options)
+        assert len(keys) > deleted
+        real(store, keys[:deleted])
+        raise StorageError("the network is gone")
+
+    with mock.patch.object(MemoryStore, "delete", some), pytest.raises(StorageError):
+        world.gc()
+    lose(world)
+    rebuild(world)
+    assert shown(world) == before
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_rows_that_came_after_a_delete_of_all_writers_stay(world, later):
+    """Their logical clocks, of an hour ago, are all that tells when they were committed."""
+
+    def write(value):
+        at_us = int((world.clock.now_s - 3600) * 1e6)
+        change(world, lambda tx: tx.write("hourly", rows(value), clock=(at_us, at_us)), "jfk")
+
+    write(17)
+    write(18)
+    cut = world.catalog.snapshot("weather")
+    change(world, lambda tx: tx.delete("hourly", "n = 17", cut=cut), "ewr")
+    write(17)
+    if later:
+        write(20)
+    before = shown(world)
+    lose(world, "jfk")
+    rebuild(world, "jfk")
+    assert shown(world) == before == {"hourly": [17, 18, *([20] if later else [])]}
+
+
+def _deletes(tx):
+    tx.delete("hourly", "n = 1", mode="rows")
+
+
+def _exchanges(tx):
+    tx.row_delta("hourly", rows(5), "n = 1", mode="rows")
+
+
+@pytest.mark.parametrize("operation", [_deletes, _exchanges])
+def test_a_delete_by_number_that_breaks_off_takes_its_transaction_with_it(world, operation):
+    """What it has put may be there all the same, and a rebuild would believe it."""
+    world.write(1, 2)
+    real = MemoryStore.put
+
+    def put(store, key, body, **options):
+        real(store, key, body, **options)
+        if key.endswith(".deletes"):
+            raise StorageError("its answer is lost")
+
+    with world.writer() as opened:
+        tx = opened.transaction()
+        with mock.patch.object(MemoryStore, "put", put), pytest.raises(StorageError):
+            operation(tx)
+        with pytest.raises(UsageError, match=r"delete of table 'hourly' broke off.*answer is lost"):
+            tx.write("hourly", rows(3))
+        tx.discard()
+
+
+def test_of_equal_clocks_in_two_logs_a_rebuild_keeps_the_newest(world):
+    """It numbers revisions anew: across logs they say nothing."""
+    for _ in range(2):
+        (path,) = change(world, lambda tx: tx.write("hourly", rows(100), clock=(1, 1)))
+        change(world, lambda tx, path=path: tx.remove(path))
+    for writer, value in (("oslo", "of oslo"), ("zagreb", "of zagreb")):
+        data = rows(1).append_column("v", pa.array([value]))
+        change(world, lambda tx, data=data: tx.write("hourly", data, clock=(5, 5)), writer)
+    world.catalog.evolve("weather", "hourly", key=["n"])
+
+    def newest():
+        (row,) = world.catalog.snapshot("weather").to_arrow("hourly").to_pylist()
+        return row["v"]
+
+    assert newest() == "of zagreb"
+    collect(world)
+    rebuild(world)
+    assert newest() == "of zagreb"
