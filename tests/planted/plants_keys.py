@@ -41,10 +41,10 @@ def a_deleted_row_brings_an_older_one_back() -> Any:
     def parts(self: Any, places: np.ndarray) -> Any:
         found = real(self, places)
         for number, state in enumerate(self._tables.states):
-            own = [at for at in found if self._ranges.logs[at] == number]
+            own = [at for at in found if self.ranges.logs[at] == number]
             files = self._tables.table_of(state, self._table)[0].table(self._table, whole=True)
             order = {path: row for row, path in enumerate(files.column("path").to_pylist())}
-            rows = files.take([order[self._ranges.paths[at].as_py()] for at in own])
+            rows = files.take([order[self.ranges.paths[at].as_py()] for at in own])
             asked = Asked(self._table, None, None, None)
             hidden = with_deletes(self._tables, state, asked, rows, [found[at] for at in own])
             found |= dict(zip(own, hidden, strict=True))

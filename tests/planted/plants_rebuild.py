@@ -17,11 +17,11 @@ def rebuild_revives_replaced_files() -> Any:
 
     real = assemble._files
 
-    def files(item: Any, result: Any, known_paths: Any) -> Any:
+    def files(item: Any, result: Any, *rest: Any) -> Any:
         live = set(result.live)
-        found = real(item, result, known_paths)
+        found, _ = real(item, result, *rest)
         result.live |= live
-        return tuple(replace(file, removes=()) for file in found)
+        return tuple(replace(file, removes=()) for file in found), ()
 
     return mock.patch.object(assemble, "_files", files)
 
@@ -206,11 +206,11 @@ def rebuild_switches_first() -> Any:
 
     real = execute._put_all
 
-    def put_all(log: Any, plan: Any, objects: Any, *, exclusive: bool, **rest: Any) -> None:
+    def put_all(log: Any, plan: Any, *objects: Any, exclusive: bool, **rest: Any) -> None:
         encoded = execute.encode_state(execute.build_objects(plan)[1])
         execute.put_segments(log, encoded, exclusive=exclusive)
         execute.put_once(log.store, log.folder + encoded.name, encoded.body, exclusive=exclusive)
-        real(log, plan, objects, exclusive=exclusive, **rest)
+        real(log, plan, *objects, exclusive=exclusive, **rest)
 
     return mock.patch.object(execute, "_put_all", put_all)
 
