@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .decimals import as_longs, with_decimals
 from .session_turns import turns
+from .versions import WEIGHS_BATCHES, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ BUFFER_SETTING: Final = "spark.sql.execution.pandas.udf.buffer.size"
 SESSION_ROWS: Final = 65_536  # set by `lakelog.spark.session`, for what isn't handed over here
 NOT_CHOSEN: Final = ("10000", str(SESSION_ROWS))
 BATCH_ROWS: Final = 16_384
+FEW_ROWS: Final = 512  # where rows may be large, and Spark can't weigh them
 LARGE_ROW_BYTES: Final = 8_192  # times `BATCH_ROWS` is a batch of 128 MiB
 BUFFER_BYTES: Final = 1 << 20
 NOT_WEIGHED: Final = str((1 << 31) - 1)
@@ -74,7 +76,8 @@ def collected(
         LargeRow: They were not weighed, and there is a large row. Some tasks may have run.
     """
     spark = frame.sparkSession
-    chosen = {BUFFER_SETTING: str(BUFFER_BYTES), ROWS_SETTING: str(SESSION_ROWS)}
+    many = FEW_ROWS if is_older(spark.version, WEIGHS_BATCHES) else SESSION_ROWS
+    chosen = {BUFFER_SETTING: str(BUFFER_BYTES), ROWS_SETTING: str(many)}
     names, frame = frame.columns, numbered(frame)
     if not weighed:
         frame = _watched(frame)

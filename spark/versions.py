@@ -10,6 +10,7 @@ from ..errors import SparkUnsupported
 OLDEST: Final = (4, 0)
 ASKS_WHOM_IT_CAN: Final = (4, 2)  # for the partitions that a join chooses
 NO_COLUMNS: Final = (4, 1)
+WEIGHS_BATCHES: Final = (4, 1)  # of rows on their way to Python
 STREAM_SINK: Final = (4, 1)
 STREAM_SOURCE: Final = (4, 2)
 

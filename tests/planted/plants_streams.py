@@ -28,9 +28,9 @@ def batches_are_told_by_the_columns_of_their_end() -> Any:
 
     real = followed.logs_between
 
-    def of_then(*args: Any, told_by: Any, table: str) -> Any:
+    def of_then(*args: Any, told_by: Any, **options: Any) -> Any:
         until = args[3]
-        return real(*args, told_by=CutTables(told_by.database, list(until)), table=table)
+        return real(*args, told_by=CutTables(told_by.database, list(until)), **options)
 
     return mock.patch.object(followed, "logs_between", of_then)
 

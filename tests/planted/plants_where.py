@@ -110,8 +110,8 @@ def row_groups_are_counted_from_one() -> Any:
 
     real = RowGroups.places_of
 
-    def places_of(self: Any, said: Any) -> Any:
-        found = real(self, said)
+    def places_of(self: Any, *said: Any) -> Any:
+        found = real(self, *said)
         moved = found + 1
         moved[(found < 0) | (moved >= len(self.places))] = -1
         return moved
@@ -126,8 +126,8 @@ def places_count_from_the_first_table() -> Any:
 
     real = Units.take
 
-    def take(self: Any, said: Any, places: Any, columns: Any) -> None:
+    def take(self: Any, name: str, said: Any, places: Any) -> None:
         moved = np.where((places >= 0) & (places + 1 < len(self.rows)), places + 1, -1)
-        real(self, said, moved, columns)
+        real(self, name, said, moved)
 
     return mock.patch.object(Units, "take", take)
