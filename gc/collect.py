@@ -88,7 +88,7 @@ from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules, Verdict
-from .taken_out import keep_tellers
+from .taken_out import arrival_s, judge_by_tellers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -136,7 +136,7 @@ def plan_gc(
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
         segments, each later transaction, and all of other incarnations; 1 or 2 GET for each of up
         to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch; 1
-        GET for each object of actions that may go; and those of `taken_out.keep_tellers`.
+        GET for each object of actions that may go; and those of `taken_out.judge_by_tellers`.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -212,7 +212,7 @@ def execute_gc(
             todo.append(action)
         elif action.key in found.infos:
             left[action.key] = why
-    todo.sort(key=lambda action: _arrival(found.infos[action.key]))
+    todo.sort(key=lambda action: arrival_s(found.infos[action.key]))
     deleted, late = _delete(context, todo, found.retained)
     left |= late
     gone = sum(action.key not in found.infos for action in plan.actions)
@@ -259,10 +259,6 @@ def _delete(
         deleted.add(going, context.store.delete([o.key for o in going], ordered=False))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
     return deleted, late
-
-
-def _arrival(info: ObjectInfo) -> tuple[float, str]:
-    return (0.0 if info.modified_at is None else info.modified_at.timestamp(), info.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,9 +325,10 @@ def _look(
     rules = replace(rules, strangers=strangers(context, state, rules, left))
     verdicts = {info.key: rules.judge(info, info.key[len(base) :]) for info in left}
     verdicts = keep_needed(context, state, listed, verdicts)
-    verdicts = keep_tellers(context, state, listed, named, verdicts)
+    infos = {info.key: info for info in listed}
+    verdicts = judge_by_tellers(context, state, rules, infos, verdicts)
     refuse_by_footers(context, state, rules, left, verdicts)
-    return _Found({info.key: info for info in listed}, retained, named, verdicts)
+    return _Found(infos, retained, named, verdicts)
 
 
 def _committed(retained: Retained, keys: Iterable[str]) -> dict[bytes, int]:

@@ -174,11 +174,12 @@ def _rule_out_by_epoch(
 ) -> None:
     next_of: dict[tuple[TransactionId, int], FoundTransaction] = {}
     confirmed = {
-        (claimant.base_transaction_id, claimant.epoch, claimant.base_revision)
-        for claimant in transactions.values()
+        (one.base_transaction_id, one.log_id, one.incarnation, one.base_revision)
+        for one in transactions.values()
     }
     for item in transactions.values():
-        if (item.transaction_id, item.epoch, item.base_revision + 1) in confirmed:
+        place = (item.transaction_id, item.log_id, item.incarnation, item.base_revision + 1)
+        if place in confirmed:
             base = (item.base_transaction_id, item.base_revision)
             known = next_of.get(base)
             if known is None or item.epoch > known.epoch:

@@ -86,13 +86,16 @@ def _fates(intent: Intent, written: Mapping[str, wire.Add]) -> list[wire.Action]
             last[item.table, item.path] = action
     for action in adds_again(intent.again):
         last[action.add.table, action.add.path] = action
+    stay = {path for (_, path), action in last.items() if action.WhichOneof("kind") == "add"}
     found = []
     for file, action in last.items():
         kind = action.WhichOneof("kind")
         is_own = file[1] in written and written[file[1]].table == file[0]
         if kind == "add" and not is_own:
             found.append(_without_row_groups(action))
-        elif kind == "remove" and file not in named and (is_own or first[file] == "remove"):
+        # What moves is told here as a whole: a footer that says half of it may be gone before.
+        is_told = kind == "remove" and (file not in named or file[1] in stay)
+        if is_told and (is_own or first[file] == "remove"):
             found.append(action)
     return found
 

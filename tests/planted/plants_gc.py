@@ -202,7 +202,7 @@ def who_tells_what_was_replaced_goes() -> Any:
     """A file goes though only its footer says that another one, which stays, was taken out."""
     from lakelog.gc import collect
 
-    return mock.patch.object(collect, "keep_tellers", lambda *args: args[-1])
+    return mock.patch.object(collect, "judge_by_tellers", lambda *args: args[-1])
 
 
 @plant(
@@ -213,8 +213,8 @@ def newer_files_are_deleted_first() -> Any:
     """A file is deleted before those that its footer says were taken out."""
     from lakelog.gc import collect
 
-    real = collect._arrival
-    return mock.patch.object(collect, "_arrival", lambda info: (-real(info)[0], info.key))
+    real = collect.arrival_s
+    return mock.patch.object(collect, "arrival_s", lambda info: -real(info))
 
 
 @plant(

@@ -105,6 +105,17 @@ def test_columns_that_change_and_keys(pair):
     check(pair)
 
 
+@pytest.mark.parametrize("options", [{}, {"columns": ["id"], "where": "n = 1"}])
+def test_a_column_that_another_log_begins_anew_is_read_anew(pair, options):
+    for writer in ("oslo", "bergen"):
+        commit(pair, lambda tx: tx.write("t", rows(0, 4)), writer)
+    check(pair, **options)
+    for change in ({"drop": ["n"]}, {"add": {"n": pa.float64()}}):
+        commit(pair, lambda tx, change=change: tx.evolve("t", **change), "bergen")
+    assert pair.source.catalog.snapshot(D).to_arrow("t")["n"].null_count == 8
+    check(pair, **options)
+
+
 def test_each_commit_tells_the_cut_that_it_stands_for(pair):
     wanted = []
     for low in (0, 5, 10):
