@@ -8,7 +8,7 @@ that held the other: then the file was added again, or the application forgotten
 - A rival of a proven one can't have been committed, if what both did can't have been done again: a
   file whose name carries an epoch is added in that epoch only, so one of an earlier epoch than both
   rivals was removed once. Otherwise it is undecided. Neither can one of a lower epoch than a proven
-  one that stands directly on the same base.
+  one that stands directly on the same base, nor one of the same if both are of owners that took it.
   All that holds within the incarnation in use: an earlier one was rebuilt, and that may have kept
   what later evidence speaks against.
 - Of attempts at one version that nothing proves the fullest stands, by rows, then by files, then
@@ -186,15 +186,35 @@ def _rule_out_by_epoch(
                 next_of[base] = item
     for item in transactions.values():
         winner = next_of.get((item.base_transaction_id, item.base_revision))
-        if winner is None or winner.epoch <= item.epoch or item.transaction_id in evidence.proofs:
+        if winner is None or item.transaction_id in evidence.proofs:
+            continue
+        if winner.epoch < item.epoch or (
+            winner.epoch == item.epoch
+            and not _are_two_owners(item, winner, transactions.get(item.base_transaction_id))
+        ):
             continue
         if evidence.is_out(item.transaction_id):
             continue  # as by a log that may have lost it, and gone on in its place
+        which = "a later" if winner.epoch > item.epoch else "another"
         why = (
-            f"transaction {winner.transaction_id.hex()} of a later owner was committed directly on "
-            f"the same base, so one of epoch {item.epoch} can't have been"
+            f"transaction {winner.transaction_id.hex()} of {which} owner was committed directly on "
+            f"the same base, so this one of epoch {item.epoch} can't have been"
         )
         if evidence.is_split(item):
             evidence.undecided[item.transaction_id] = f"{why}, but for what the log has lost"
         else:
             evidence.disprove(item, why)
+
+
+def _are_two_owners(
+    item: FoundTransaction, winner: FoundTransaction, base: FoundTransaction | None
+) -> bool:
+    """Whether two of one epoch are of two owners that both took it, above that of their base: the
+    first that committed has fenced the other one. A guest has the epoch of its base."""
+    if base is None or base.epoch >= item.epoch:
+        return False
+    if (base.log_id, base.incarnation) != (item.log_id, item.incarnation):
+        return False  # a rebuild has begun a later epoch, which its guests have, too
+    return {one.slot_seed for one in item.written}.isdisjoint(
+        one.slot_seed for one in winner.written
+    )

@@ -196,12 +196,16 @@ def test_of_equal_clocks_in_two_logs_a_rebuild_keeps_the_newest(world):
     assert newest() == "of zagreb"
 
 
-def test_half_an_overwrite_of_a_crashed_owner_is_left_out(world):
-    """Whoever opens the log after it has a later epoch; here each commits once."""
+@pytest.mark.parametrize("has_committed", [False, True])
+def test_half_an_overwrite_of_a_crashed_owner_is_left_out(world, has_committed):
+    """Whoever opens the log after it has a later epoch, or the same, if it had not committed; here
+    each commits once."""
     world.write(1, 2, 3)
+    world.write(4)
     with world.writer() as opened:
-        with opened.transaction() as tx:
-            tx.write("hourly", rows(4))
+        if has_committed:
+            with opened.transaction() as tx:
+                tx.write("daily", rows(0))
         known = {one.key for one in world.store.list("")}
         tx = opened.transaction()
         done = tx.overwrite("hourly", rows(7), "n = 1", validate=False)
@@ -213,4 +217,26 @@ def test_half_an_overwrite_of_a_crashed_owner_is_left_out(world):
     before = shown(world)
     lose(world)
     rebuild(world)
-    assert shown(world) == before == {"hourly": [1, 2, 3, 4, 5, 6, 7]}
+    assert shown(world) == before
+    assert before["hourly"] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_two_guests_after_a_rebuild_are_no_two_owners(world):
+    """They have the epoch of the rebuild, which is above that of what it has rebuilt."""
+    world.write(1)
+    rebuild(world)
+    with world.writer(shared=True) as opened, world.writer(shared=True) as other:
+        one, two = opened.transaction(), other.transaction()
+        one.write("hourly", rows(2))
+        two.write("hourly", rows(3))
+        world.clock.now_s += 5
+        one.commit()
+        three = opened.transaction()
+        three.write("hourly", rows(4))  # says that the first one was committed right on its base
+        world.clock.now_s += 5
+        two.commit()
+        three.commit()
+    before = shown(world)
+    lose(world)
+    rebuild(world)
+    assert shown(world) == before == {"hourly": [1, 2, 3, 4]}
