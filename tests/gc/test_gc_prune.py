@@ -268,18 +268,20 @@ def test_the_first_checkpoint_must_be_old_itself(lake, spilling):
 
 
 def test_whatever_is_young_itself_stays(lake, spilling):
-    """A checkpoint of revision 1, slower than anything: its objects wait for their day."""
+    """A checkpoint of revision 1, slower than anything: its objects wait for their day, and so does
+    all that stands after it, for there would be a hole else."""
     build(lake, 6, [5])
     lake.pass_time(30 * DAY_S)
     checkpoint = lake.log_key("t1").removesuffix("transaction") + "checkpoint"
     lake.store.put(SEGMENTS + LEFT, b"of a checkpoint under way")
     lake.store.put(checkpoint, b"the checkpoint")
     plan, _ = prune(lake, keep_revisions=1)
-    assert lake.log_names() == "c1 t5 c5"
-    assert lake.segments() == lake.needed("c5") | {LEFT}
+    assert lake.log_names() == "t1 c1 t2 t3 t4 t5 c5"
+    assert lake.segments() >= lake.needed("c5") | {LEFT}
     assert any("under way" in kept.reason for kept in plan.kept)
     lake.pass_time(DAY_S)
-    assert prune(lake, keep_revisions=1)[1].deleted_objects == 2
+    prune(lake, keep_revisions=1)
+    assert lake.log_names() == "t5 c5"
     assert lake.segments() == lake.needed("c5")
 
 
