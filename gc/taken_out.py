@@ -1,11 +1,13 @@
 """What the footers of files say of others that they took the place of, where that decides.
 
 An undecided file may have been live in a life of the log that nobody can read any more. If a file
-that this log has committed says that it took the place of it, its fate is known: it was taken out.
+of the life that is read says that it took the place of it, that one was live in this life as well,
+whose log tells the rest: it was taken out. What an earlier life says decides nothing, for it may
+have added the file again.
 
 And a file that says so of others which are there still, and not live, goes after these: a rebuild
 of a log that is lost reads it, and would make them live again else. Most are gone by then, for they
-arrived before; those that are not are young, or undecided for good.
+arrived before; those that are not are young.
 
 Source: docs/format.md, sections 8 and 10.5.
 """
@@ -13,8 +15,10 @@ Source: docs/format.md, sections 8 and 10.5.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import base_folder, parse_own_file
 from ..catalog.log.lookup import files_with
 from ..catalog.parallel import parallel
@@ -24,6 +28,7 @@ from .rules import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..catalog.format.footer import FooterMetadata
     from ..catalog.log.state import State
     from ..store import ObjectInfo
     from .context import MaintenanceContext
@@ -31,7 +36,6 @@ if TYPE_CHECKING:
 
 _NEEDED: Final = "needed: only its footer says that files which are still there were taken out"
 _SUFFIX: Final = ".parquet"
-_Says = dict[str, "Sequence[tuple[str, str]]"]  # by key tables and paths that it took out
 
 
 def judge_by_tellers(
@@ -41,8 +45,8 @@ def judge_by_tellers(
     infos: Mapping[str, ObjectInfo],
     verdicts: Mapping[str, Verdict],
 ) -> dict[str, Verdict]:
-    """The verdicts, with undecided files decided of which a committed one says that they were taken
-    out, and with those spared that say so of what stays.
+    """The verdicts, with undecided files decided of which a committed one of this life of the log
+    says that they were taken out, and with those spared that say so of what stays.
 
     Args:
         state: Of the head.
@@ -68,20 +72,19 @@ def judge_by_tellers(
     ]
     says = _said(context, going)
     live = files_with(state, left)
-    told = {
-        path
-        for names in says.values()
-        for table, path in names
-        if path in left and not live.is_live(table, path)
-    }
+    told: dict[str, bool] = {}  # whether this life of the log tells it
+    for meta in says.values():
+        ours = LogIdentity(meta.log_id, meta.incarnation) == state.log
+        for table, path in meta.replaces:
+            if path in left and not live.is_live(table, path):
+                told[path] = told.get(path, False) or ours
     anyway = replace(rules, undecided=True)
-    for path in told:
-        verdict = anyway.judge(left[path], path)
-        if verdict.asked:
+    for path, ours in told.items():
+        if ours and anyway.judge(left[path], path).asked:
             judged[left[path].key] = Verdict(True, "removed: a committed file took its place")
     there = {path for path in told if not judged[left[path].key].goes}
     while there:  # what stays may itself have been taken out by others
-        more = [key for key, names in says.items() if any(path in there for _, path in names)]
+        more = [key for key, meta in says.items() if any(p in there for _, p in meta.replaces)]
         judged |= dict.fromkeys(more, Verdict(False, _NEEDED))
         there = {key[cut:] for key in more}
         for key in more:
@@ -95,14 +98,10 @@ def _is_committed(key: str, rules: Rules) -> bool:
     return name is not None and name.transaction_id in rules.committed
 
 
-def _said(context: MaintenanceContext, infos: Sequence[ObjectInfo]) -> _Says:
-    """What the footers of files say."""
-
-    def replaces(info: ObjectInfo) -> Sequence[tuple[str, str]]:
-        meta = read_meta(context.store, info)  # what can't be read tells nobody
-        return () if meta is None else meta.replaces
-
-    return dict(zip((info.key for info in infos), parallel(replaces, infos), strict=True))
+def _said(context: MaintenanceContext, infos: Sequence[ObjectInfo]) -> dict[str, FooterMetadata]:
+    """What the footers of files say, by key; what can't be read tells nobody."""
+    metas = parallel(partial(read_meta, context.store), infos)
+    return {info.key: meta for info, meta in zip(infos, metas, strict=True) if meta is not None}
 
 
 def arrival_s(info: ObjectInfo) -> float:

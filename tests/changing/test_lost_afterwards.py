@@ -99,6 +99,32 @@ def test_a_file_says_which_other_was_moved_away_as_long_as_that_is_live(world):
     assert shown(world) == before == {"daily": [1, 2], "hourly": [9], "other": [0, 1, 2]}
 
 
+def test_what_an_earlier_life_says_decides_nothing(world):
+    """It may have added the file again, and all that told so may be lost."""
+    (old,) = change(world, lambda tx: tx.write("hourly", rows(1, 2)))
+
+    def replace(tx):
+        tx.remove(old)
+        return tx.write("hourly", rows(3))
+
+    (new,) = change(world, replace)
+    change(world, lambda tx: tx.add("hourly", old))  # live again, by an object of actions
+    assert shown(world) == {"hourly": [1, 2, 3]}
+    world.store.delete([one.key for one in world.store.list("") if one.key.endswith(".actions")])
+    lose(world)
+    plan = plan_rebuild(world.catalog, "oslo", "weather")
+    assert old in plan.undecided
+    execute_rebuild(world.catalog, plan)
+    for _ in range(2):
+        files = world.catalog.snapshot("weather").files("hourly")["path"].to_pylist()
+        change(world, lambda tx, files=files: tx.rewrite("hourly", files))
+    collect(world)
+    collect(world)
+    there = {one.key.partition("/weather/")[2] for one in world.store.list("oslo/weather/data/")}
+    assert old in there, "nobody knows whether it was live"
+    assert new not in there, "this life has taken it out"
+
+
 @pytest.mark.parametrize("deleted", [1, 2])
 def test_a_gc_that_is_broken_off_has_deleted_what_was_replaced_first(world, deleted):
     world.write(1, 2)
