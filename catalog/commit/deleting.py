@@ -18,7 +18,6 @@ from ..format import deletes as form
 from ..format.names import escape_name
 from ..log.build import require_actions
 from ..log.claims import Claim
-from ..log.conflicts import refuse_newer
 from ..log.deletes import message_of
 from ..log.gist import say_deleted
 from ..read.delete_of_cut import plan_delete_of_cut
@@ -183,17 +182,16 @@ class Deleting(ABC):
             columns: The name of the definition of the table's columns.
             is_kept: Whether the log keeps the predicate.
         """
-        words = f"rows with {where}"
-        claim = Claim(table, plan.revision, words, plan.may_hold, only_deletes=True)
-        if not is_kept:
-            self._intent.claims.append(claim)
-            return
-        self._intent.columns_of.setdefault(table, columns)  # the names that it knows
-        has_key = partial(self._files_stay, table)
-        self._intent.fits += [
-            partial(refuse_unfit, plan.tombstone, plan.revision),
-            partial(refuse_newer, self._intent, claim, has_key),
-        ]
+        # Of the session, not of this transaction: one that is dropped is to be noticed at once.
+        has_key = partial(_has_key, self._session, table) if is_kept else None
+        claim = Claim(
+            table, plan.revision, f"rows with {where}", plan.may_hold,
+            only_deletes=True, has_key=has_key,
+        )  # fmt: skip
+        self._intent.claims.append(claim)
+        if is_kept:
+            self._intent.columns_of.setdefault(table, columns)  # the names that it knows
+            self._intent.fits.append(partial(refuse_unfit, plan.tombstone, plan.revision))
 
     def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
         refuse_rows(table, mode)
@@ -232,6 +230,12 @@ class Deleting(ABC):
         for key, body in found.bodies:
             self._uploads.add(key, body)
         return found.actions
+
+
+def _has_key(session: Session, table: str, state: State) -> bool:
+    """Whether a table has a key, by this log or another one."""
+    known = state.definitions.of(table)
+    return bool(known is not None and known.key) or OtherLogs(session).give_key(table)
 
 
 def _check_mode(mode: str) -> None:

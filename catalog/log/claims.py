@@ -32,6 +32,9 @@ class Claim:
         has_read: Whether it read the files that it takes out. They may have been named to it: then
             it relies on nothing, unless it puts rows in.
         only_deletes: Whether it writes none anew: it relies on `may_hold`, and on nothing else.
+        has_key: Of a delete by a predicate that the log keeps, which holds of what comes as well:
+            whether the table has a key, in a state. It relies on nothing, unless rows come with it
+            to such a table.
     """
 
     table: str
@@ -40,3 +43,4 @@ class Claim:
     may_hold: Callable[[State, Files], Sequence[str]] | None = None
     has_read: bool = True
     only_deletes: bool = False
+    has_key: Callable[[State], bool] | None = None

@@ -118,8 +118,12 @@ def _hold(state: State, intent: Intent, claim: Claim) -> None:
             _hold_deletes(state, intent, claim)
         removed = [a.remove.path for a in intent.actions if a.remove.table == claim.table]
         _refuse_again(state, intent, claim.table, removed, claim.base_revision)
-    if claim.may_hold is not None:
+    if claim.may_hold is None:
+        return
+    if claim.has_key is None:
         _hold_files(state, intent, claim, claim.may_hold)
+    else:
+        _hold_newer(state, intent, claim, claim.may_hold, claim.has_key)
 
 
 def _hold_files(
@@ -149,30 +153,30 @@ def _hold_files(
     )
 
 
-def refuse_newer(intent: Intent, claim: Claim, has_key: Callable[[], bool], state: State) -> None:
-    """Refuse rows that come with a delete by predicate, if it deletes newer ones, too, which others
-    have added since: of one key the newest row counts, be it deleted, and hides the others.
-
-    Args:
-        claim: Of the delete.
-        has_key: Whether the table has a key; asked only if it matters.
-        state: That which the intent is to be committed onto.
-    Raises:
-        OperationConflict: It does so.
-    """
+def _hold_newer(
+    state: State,
+    intent: Intent,
+    claim: Claim,
+    may_hold: Callable[[State, Files], Sequence[str]],
+    has_key: Callable[[State], bool],
+) -> None:
+    """Newer rows that came since are deleted as well, and would hide those that come: of one key
+    the newest row counts, be it deleted."""
     table, base = claim.table, claim.base_revision
     adds = [action.add for action in intent.actions if action.WhichOneof("kind") == "add"]
     clocks = [add.last_clock for add in adds if add.table == table]
-    if state.revision == base or not clocks or claim.may_hold is None:
+    if not clocks:
         return
     files = files_since(state, table, base)
     late = [
         path
-        for path in claim.may_hold(state, files)
+        for path in may_hold(state, files)
         if _fact_of(files, table, path, "revision") > base
         and _fact_of(files, table, path, "last_clock") > min(clocks)
     ]
-    if late and has_key():
+    own = (a.definition for a in intent.actions if a.WhichOneof("kind") == "definition")
+    gives_key = any(one.table == table and one.key for one in own)
+    if late and (gives_key or has_key(state)):
         path = min(late)
         other = _committed_by(state, revision_of(files, table, path), path)
         raise OperationConflict(

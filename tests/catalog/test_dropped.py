@@ -33,6 +33,22 @@ def test_unwritten_changes_warn(catalog):
     assert "commit()" in said
 
 
+def test_it_is_noticed_at_once(catalog):
+    """Nothing that a transaction relies on holds it."""
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", table(1, 2, 3))
+        tx = writer.transaction()
+        tx.row_delta("t", table(4), "a = 2", mode="predicate")
+        gc.collect()
+        gc.disable()
+        try:
+            with pytest.warns(ResourceWarning, match="nobody committed"):
+                del tx
+        finally:
+            gc.enable()
+
+
 @pytest.mark.parametrize("end", ["nothing", "commit", "discard", "block", "exception"])
 def test_what_came_to_an_end_is_silent(catalog, end):
     writer = catalog.writer("w", "db")

@@ -160,9 +160,9 @@ def deletes_of_nothing_claim_nothing() -> Any:
 @plant("tests/changing/test_interplay.py::test_a_row_delta_does_not_delete_newer_rows_of_its_keys")
 def newer_rows_go_beside_a_row_delta() -> Any:
     """Others' newer rows are deleted with it, and hide its own."""
-    from lakelog.catalog.commit import deleting
+    from lakelog.catalog.log import conflicts
 
-    return mock.patch.object(deleting, "refuse_newer", return_value=None)
+    return mock.patch.object(conflicts, "_hold_newer", return_value=None)
 
 
 @plant("tests/keys/test_upsert.py::test_new_rows_are_newer_where_another_log_gives_the_key")
