@@ -22,6 +22,7 @@ from .rules import Verdict
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from ..catalog.log.history import Row
     from ..catalog.log.state import State
     from ..catalog.wire import lakelog_actions_pb2 as wire
     from ..catalog.wire import lakelog_transaction_pb2 as transaction_wire
@@ -34,17 +35,18 @@ _UNREADABLE: Final = "damaged: what it says, and whether that is needed, can't b
 
 
 def of_retained(
-    infos: Iterable[ObjectInfo], committed: Mapping[bytes, int], oldest: int
+    infos: Iterable[ObjectInfo], committed: Mapping[bytes, Row], oldest: int
 ) -> set[str]:
     """Keys of the objects whose transactions retained revisions are.
 
     Args:
-        committed: Revisions by transaction id.
+        committed: History rows by transaction id.
     """
     found = set()
     for info in infos:
         name = parse_actions_file(info.key)
-        if name is not None and committed.get(name.transaction_id, -1) >= oldest:
+        row = None if name is None else committed.get(name.transaction_id)
+        if row is not None and row["revision"] >= oldest:
             found.add(info.key)
     return found
 

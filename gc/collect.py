@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
+    from ..catalog.log.history import Row
     from ..catalog.margins import Margins
     from ..plans import Progress
     from ..store import ObjectInfo, Store
@@ -331,12 +332,11 @@ def _look(
     return _Found(infos, retained, named, verdicts)
 
 
-def _committed(retained: Retained, keys: Iterable[str]) -> dict[bytes, int]:
-    """The revisions of the transactions that wrote these objects, for those that were committed."""
+def _committed(retained: Retained, keys: Iterable[str]) -> dict[bytes, Row]:
+    """History rows by transaction id, of the ids in the names of these objects."""
     names = (parse_own_file(key) for key in keys)
     wanted = {name.transaction_id for name in names if name is not None}
-    rows = retained.state.history.of_transactions(wanted) if wanted else {}
-    return {transaction_id: row["revision"] for transaction_id, row in rows.items()}
+    return retained.state.history.of_transactions(wanted) if wanted else {}
 
 
 def _check_facts(plan: Plan, retained: Retained) -> None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_EPOCH, base_folder, parse_own_file
-from ..catalog.read.lost_tail import find_unnamed, newest, read_meta, refuse_lost_tail
+from ..catalog.read.lost_tail import (
+    find_unnamed,
+    is_written_by,
+    newest,
+    read_meta,
+    refuse_lost_tail,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,13 +74,13 @@ def strangers(
 
 def _unproven(infos: Iterable[ObjectInfo], rules: Rules, highest: int) -> Iterator[ObjectInfo]:
     """Files of names that lakelog made, of epochs from the incarnation's first to the highest, and
-    of no transaction that the history knows."""
+    written by no transaction of the history."""
     for info in infos:
         name = parse_own_file(info.key)
         if (
             name is not None
             and rules.first_epoch <= name.epoch <= highest
-            and name.transaction_id not in rules.committed
+            and not is_written_by(rules.committed.get(name.transaction_id), name)
         ):
             yield info
 

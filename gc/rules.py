@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Collection, Mapping
 
+    from ..catalog.log.history import Row
     from ..catalog.margins import Margins
     from ..store import ObjectInfo
 
@@ -53,7 +54,7 @@ class Rules:
         exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
         now: The time to judge ages by.
         margins: With the grace period.
-        committed: Revisions of committed transactions, by id, as far as the history goes back.
+        committed: History rows of committed transactions, by id, as far as the history goes back.
         undecided: Whether to delete, once they are old, what may have been committed in a life of
             the log that nobody can read any more.
         inner: Folders of other logs below data/: nothing in them is this log's.
@@ -68,7 +69,7 @@ class Rules:
     exclusive: bool
     now: dt.datetime
     margins: Margins
-    committed: Mapping[bytes, int]
+    committed: Mapping[bytes, Row]
     undecided: bool = False
     inner: tuple[str, ...] = ()
     strangers: Collection[bytes] = frozenset()
@@ -117,9 +118,10 @@ class Rules:
 
     def _reason(self, name: DataFile | None, when: str) -> str:
         """Why an orphan may go: taken out of its table, or never in it."""
-        revision = None if name is None else self.committed.get(name.transaction_id)
-        if revision is not None:
-            return f"removed: committed in revision {revision}, named by no retained one; {when}"
+        row = None if name is None else self.committed.get(name.transaction_id)
+        if row is not None:
+            where = f"committed in revision {row['revision']}"
+            return f"removed: {where}, named by no retained one; {when}"
         whose = "named by no retained revision" if name is None else "of no commit in the history"
         return f"left over: {whose}; {when}"
 

@@ -20,6 +20,7 @@ from ...errors import CorruptError, InvalidParquet, LostTail, ObjectNotFound
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.names import (
+    DataFile,
     base_folder,
     parse_actions_file,
     parse_deletes_file,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ...store import ObjectInfo, Store
     from ..format.footer import FooterMetadata
+    from ..log.history import Row
     from ..log.state import State
 
 MOST_FOOTERS: Final = 32
@@ -78,8 +80,8 @@ def refuse_lost_tail(
 
 
 def find_unnamed(state: State, infos: Sequence[ObjectInfo]) -> Iterator[ObjectInfo]:
-    """Data files of lakelog's making that are not live at the head, and whose transactions are in
-    no history.
+    """Data files of lakelog's making that are not live at the head, and that the transactions of
+    the history didn't write.
 
     Args:
         infos: Of all that lies below `data/`, listed before the state was read.
@@ -90,9 +92,22 @@ def find_unnamed(state: State, infos: Sequence[ObjectInfo]) -> Iterator[ObjectIn
         some = [info for info in infos[low : low + _AT_ONCE] if parse_own_file(info.key)]
         there = pc.is_in(column([info.key[cut:] for info in some], pa.string()), live).to_pylist()
         left = [info for info, is_live in zip(some, there, strict=True) if not is_live]
-        ids = {info.key: name.transaction_id for info in left if (name := parse_own_file(info.key))}
-        known = state.history.of_transactions(set(ids.values())) if ids else {}
-        yield from (info for info in left if ids[info.key] not in known)
+        names = {info.key: name for info in left if (name := parse_own_file(info.key))}
+        ids = {name.transaction_id for name in names.values()}
+        rows = state.history.of_transactions(ids) if ids else {}
+        for info in left:
+            name = names[info.key]
+            row = rows.get(name.transaction_id)
+            of_before = row is not None and name.epoch < state.first_epoch
+            if not of_before and not is_written_by(row, name):
+                yield info
+
+
+def is_written_by(row: Row | None, name: DataFile) -> bool:
+    """Whether the transaction of a history row wrote a file of this incarnation. A process and its
+    double may draw one transaction id for two, and then own the log under different epochs.
+    """
+    return row is not None and row["epoch"] == name.epoch
 
 
 def newest(infos: Iterable[ObjectInfo], *, each_epoch: bool = False) -> list[ObjectInfo]:

@@ -3,8 +3,11 @@ doctor says so."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from collect_cases import BASE, D, W, gc, take_over
+from lakelog.catalog.format.names import parse_own_file
 from lakelog.catalog.read.health import examine_log
 from lakelog.catalog.read.lost_tail import MOST_FOOTERS, newest
 from lakelog.errors import LostTail
@@ -80,6 +83,25 @@ def test_jobs_of_an_epoch_each_lose_the_end(lake):
     for value in (10, 11):
         take_over(lake, value)
     assert "has lost its end" in refused(lake).message
+
+
+def test_a_file_with_the_id_of_another_commit_proves_it_too(five):
+    """A process and its double draw one id: one commits it, the other dies after it wrote a file,
+    as the owner of a later epoch."""
+    lake = five
+    with lake.writer() as writer:
+        double = writer._session
+        (first,) = lake.paths_at(0)
+        committed = parse_own_file(first).transaction_id
+        double._ambient = replace(double._ambient, new_id=lambda: committed)
+        orphan = parse_own_file(lake.orphan(writer))
+    assert (orphan.epoch, orphan.transaction_id) == (2, committed)
+    lose(lake, 4)  # its own file was begun on one that stands: the double's is the only proof
+    for value in range(4):
+        take_over(lake, value)
+    error = refused(lake)
+    assert f"2-{committed.hex()}-0.parquet was written when another revision 4" in error.message
+    assert not doctor(lake)[0]
 
 
 def test_a_log_that_was_set_back_to_a_copy_from_before_a_rebuild(five):

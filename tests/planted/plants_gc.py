@@ -59,6 +59,14 @@ def gc_believes_a_short_log() -> Any:
     return mock.patch.object(footers, "refuse_lost_tail", return_value=None)
 
 
+@plant("tests/gc/test_gc_lost_tail.py::test_a_file_with_the_id_of_another_commit_proves_it_too")
+def gc_takes_a_file_for_that_of_another_with_its_id() -> Any:
+    """A file of a doubled process counts as one of the commit that has its id."""
+    from lakelog.gc import footers
+
+    return mock.patch.object(footers, "is_written_by", lambda row, name: row is not None)
+
+
 @plant(
     "tests/gc/test_gc_incarnations.py"
     "::test_after_a_rebuild_files_of_epochs_before_it_go_only_if_asked_for"
