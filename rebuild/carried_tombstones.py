@@ -67,12 +67,26 @@ class TombstonesPlaced:
             if own is not None:
                 places.remove(own)
             yield tombstone, moment, None if own is None else own[0]
-        for places in said.values():  # of tables that were forgotten since
+        for places in said.values():  # the log holds no more what no file is older than
             for revision, tombstone in places:
                 item = self._moments.ordered[revision]
-                if known is not None and item.transaction_id in known.committed:
-                    yield tombstone, self._moments.of_transaction(item), revision
+                moment = self._moments.of_transaction(item)
+                is_known = known is not None and item.transaction_id in known.committed
+                if is_known and not self._is_denied(tombstone, moment):
+                    yield tombstone, moment, revision
         yield from others
+
+    def _is_denied(self, tombstone: Tombstone, moment: Moment) -> bool:
+        """Whether a log that doesn't hold a tombstone would, had its transaction done that: a copy
+        of a process may have written the object under the id of one that did no such thing."""
+        if tombstone.logs:
+            return True
+        known = self._moments.known
+        return any(
+            known is not None and (tombstone.table, path) in known.live and is_before(begun, moment)
+            for path, begun in self._live.get(tombstone.table, {}).items()
+            if begun is not None and path in (tombstone.paths or (path,))
+        )
 
     def _of_log(self) -> Iterable[Tombstone]:
         known = self._moments.known

@@ -139,9 +139,15 @@ class Evidence:
         return (item.log_id, item.incarnation) in self.splits
 
 
-def group(files: Iterable[Writing]) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
-    """Files by transaction. Those that disagree with the first of theirs are undecided: both copies
-    of a doubled process may have written some."""
+def group(
+    files: Iterable[Writing], told: Collection[FileName] = ()
+) -> tuple[dict[TransactionId, FoundTransaction], list[LeftOut]]:
+    """Files by transaction. Those that disagree with one that the old log tells, or else with the
+    first of theirs, are undecided: both copies of a doubled process may have written some.
+
+    Args:
+        told: Tables and paths that the old log names.
+    """
     by_id: dict[TransactionId, list[Writing]] = defaultdict(list)
     for file in files:
         by_id[file.transaction_id].append(file)
@@ -149,13 +155,14 @@ def group(files: Iterable[Writing]) -> tuple[dict[TransactionId, FoundTransactio
     left_out: list[LeftOut] = []
     for transaction_id, members in by_id.items():
         members.sort(key=lambda file: (file.number, file.path))
-        claims = _claims(members[0])
+        first = next((one for one in members if (one.table, one.path) in told), members[0])
+        claims = _claims(first)
         kept = []
         for file in members:
             if _claims(file) == claims:
                 kept.append(file)
             else:
-                reason = f"its footer contradicts that of {members[0].path}, of one transaction"
+                reason = f"its footer contradicts that of {first.path}, of one transaction"
                 left_out.append(
                     LeftOut(file.path, file.size_bytes, "undecided", reason, transaction_id.hex())
                 )

@@ -177,9 +177,9 @@ def _weigh(
     include_foreign: bool,
 ) -> _Weighed:
     """What becomes of each file."""
-    told = () if known is None else {*known.live, *known.removed}
+    told = set() if known is None else {*known.live, *known.removed}
     own, tried = one_attempt_each(scan.own, told)
-    transactions, disagreeing = group([*own, *scan.said])
+    transactions, disagreeing = group([*own, *scan.said], told)
     evidence = prove(transactions)
     evidence.incarnation = incarnation
     if known is not None:

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
+from lakelog.errors import CommitOutcomeUnknown
 from lakelog.gc import execute_gc, plan_gc
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
-from lakelog.testing.doubles import FakeAmbient
+from lakelog.testing.doubles import FakeAmbient, FaultyStore
 
 NO_GRACE = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
 
@@ -94,6 +95,35 @@ def test_what_a_copy_of_a_process_would_have_deleted_is_not(catalog: Catalog) ->
         commit(writer, lambda tx: tx.write("t", pa.table({"n": [5]})))
     rebuild(catalog)
     assert rows(catalog) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_what_a_copy_of_a_process_would_have_deleted_by_a_predicate_is_not(
+    catalog: Catalog, checkpointed
+) -> None:
+    """The same; of the delete there is an object of actions, and its commit never arrived."""
+    with catalog.writer("w", "db") as writer:
+        commit(writer, lambda tx: tx.write("t", pa.table({"n": [1, 2, 3]})))
+    faulty = FaultyStore(catalog.store, ["lost request"] * 4)
+    faulty.probed = catalog.store.probed
+    one, other = (
+        Catalog(store, ambient=FakeAmbient(5).ambient).writer("w", "db", shared=True).transaction()
+        for store in (faulty, catalog.store)
+    )
+    assert one.transaction_id == other.transaction_id
+    one.delete("t", "n = 2", mode="predicate")
+    with pytest.raises(CommitOutcomeUnknown):
+        one.commit()
+    assert [info for info in catalog.store.list("w/db/data/") if info.key.endswith(".actions")]
+    other.write("t", pa.table({"n": [4]}))
+    other.commit()
+    with catalog.writer("w", "db") as writer:
+        commit(writer, lambda tx: tx.write("t", pa.table({"n": [5]})))
+        if checkpointed:
+            writer.checkpoint()
+    plan = rebuild(catalog)
+    assert rows(catalog) == [1, 2, 3, 4, 5]
+    assert [len(item.files) for item in plan.transactions] == [1, 1, 1], "each in its place"
 
 
 def test_the_past_of_a_rebuilt_log_has_the_deletes_of_then(catalog: Catalog) -> None:

@@ -29,7 +29,7 @@ def outcomes(first: int, count: int, processes: int) -> Iterator[Outcome]:
 def _settle_in() -> None:
     """What was imported lives for ever: the garbage collector need not look at it each time."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(1_000_000, 20, 20)
 
 
 def _begin() -> None:
