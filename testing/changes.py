@@ -114,7 +114,7 @@ class Changes:
 
     def delete(self, tx: Transaction, asked: Asked) -> None:
         """Delete rows by a predicate; perhaps add others."""
-        random = self.world.random
+        random, last = self.world.random, 1 << 62
         where, met = self._predicate(tx)
         self.world.note(f"deletes where {where}")
         mode = random.choice(_MODES)
@@ -122,13 +122,14 @@ class Changes:
             now = self.now(tx)
             tx.delete(self.table, where, cut=self._cut(tx))
             paths: frozenset[str] | None = frozenset(now.files)
+            last = tx._session._committer.state.revision
         else:
             done = tx.delete(self.table, where, mode=mode)
             now = self.now(tx)
             of_all = done.tombstones or mode == "predicate"  # it is in conflict with such rows else
             paths = None if of_all else frozenset(now.files)
         asked.predicate = met_in(now.columns, met)
-        asked.hides.append(Hides(asked.predicate, paths))
+        asked.hides.append(Hides(asked.predicate, paths, last))
         if random.random() < 0.3:
             self._append(tx, asked)
 

@@ -49,10 +49,12 @@ class File(NamedTuple):
 
 class Hides(NamedTuple):
     """That a transaction deletes rows: those that `met` is true of, in all files that stand before
-    it, or in these alone."""
+    it, or in these alone, or in these as far as they were added by a revision: one that was taken
+    out and came back is another."""
 
     met: Callable[[Row], bool]
     paths: frozenset[str] | None = None
+    last: int = 1 << 62
 
 
 @dataclass(slots=True)
@@ -133,8 +135,10 @@ class Shown:
     def without(self, hides: Iterable[Hides]) -> dict[str, File]:
         """The files with some more rows hidden."""
         files = dict(self.files)
-        for met, paths in hides:
+        for met, paths, last in hides:
             for path in files if paths is None else paths & files.keys():
+                if files[path].order[1] > last:
+                    continue
                 gone = {n for n, row in enumerate(files[path].rows) if met(row)}
                 files[path] = files[path]._replace(hidden=files[path].hidden | gone)
         return files
