@@ -134,7 +134,7 @@ def assemble(
         removed += _removed(item, result, known_paths, revision)
         proof = evidence.proofs.get(item.transaction_id)
         files += _added(item, result, again, revision, is_proven=proof is not None)
-        at_us = evidence.times_us.get(item.transaction_id) or _time_us(item, latest_us)
+        at_us = _time_us(item, evidence, latest_us)
         before_us = max(before_us + 1, at_us)
         is_known = item.transaction_id not in evidence.forgotten
         result.transactions.append(
@@ -258,13 +258,20 @@ def rebuilt_file(file: OwnFile | ForeignFile, removes: tuple[FileName, ...] = ()
     )
 
 
-def _time_us(item: FoundTransaction, latest_us: int) -> int:
-    """When a transaction was about committed: by its clocks; if they are no times, by the store's
-    time of its last file; 0 if nothing tells."""
-    if EARLIEST_US <= item.clock <= latest_us:
-        return item.clock
-    stored = [file.modified_at_us for file in item.written if file.modified_at_us is not None]
-    return min(max(stored, default=0), latest_us)
+def _time_us(item: FoundTransaction, evidence: Evidence, latest_us: int) -> int:
+    """When a transaction was committed, as the old log says, or about: by its clocks; if they are
+    no times, by the store's time of its last file; 0 if nothing tells. Before a time that is known
+    the store's time goes first, for users may count clocks as they like."""
+    known = evidence.times_us.get(item.transaction_id)
+    if known is not None:
+        return known
+    stored = max((one.modified_at_us or 0 for one in item.written), default=0)
+    before_us = evidence.before_us.get(item.transaction_id)
+    if before_us is not None and 0 < stored < before_us:
+        return stored
+    latest_us = min(latest_us, before_us or latest_us)
+    is_time = EARLIEST_US <= item.clock <= latest_us
+    return item.clock if is_time else min(stored, latest_us)
 
 
 def _why(item: FoundTransaction, evidence: Evidence, *, circular: bool) -> str:

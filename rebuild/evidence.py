@@ -91,7 +91,9 @@ class Evidence:
     Attributes:
         proofs: By transaction id, why it was committed.
         revisions: By transaction id, its number in the old log, where anything tells.
+        members: By transaction id, its place among those of its revision, where the old log tells.
         times_us: By transaction id, when it was committed, where the old log tells.
+        before_us: By transaction id, a time before which it was committed.
         disproofs: By transaction id, why it can't have been committed.
         undecided: By transaction id, why it is left out though it may have been committed.
         rivals: By the id of a transaction that is left out for another one, or stands beside it
@@ -106,7 +108,9 @@ class Evidence:
 
     proofs: dict[TransactionId, str] = field(default_factory=dict)
     revisions: dict[TransactionId, int] = field(default_factory=dict)
+    members: dict[TransactionId, int] = field(default_factory=dict)
     times_us: dict[TransactionId, int] = field(default_factory=dict)
+    before_us: dict[TransactionId, int] = field(default_factory=dict)
     disproofs: dict[TransactionId, str] = field(default_factory=dict)
     undecided: dict[TransactionId, str] = field(default_factory=dict)
     rivals: dict[TransactionId, tuple[TransactionId, str]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ Source: docs/format.md, sections 4.7 and 8.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -35,6 +35,19 @@ _FACTS = (
 )
 
 
+# What a log says of a file, whatever its footer says.
+ROW = ("partition", "first_clock", "last_clock", "schema_fingerprint")
+
+
+class LiveFile(NamedTuple):
+    """A live file as a log has it: since which revision, and the fields of `ROW`."""
+
+    table: str
+    path: str
+    revision: int
+    facts: dict[str, Any]
+
+
 @dataclass(slots=True)
 class KnownLog:
     """What a log says that can be read.
@@ -44,7 +57,8 @@ class KnownLog:
             of a later revision, or of another transaction in the place of one (`outgrown`).
         state: The highest that can be read; the empty one if none can.
         committed: By transaction id, its revision and commit time (µs).
-        first: The lowest revision that its history tells of.
+        members: The place of each in its revision.
+        first, first_us: The lowest revision that its history tells of, and its time.
         live: Tables and paths of its live files.
         removed: Files that transactions above the state took out, each with the revision.
         added: Facts of files that such transactions added.
@@ -63,7 +77,9 @@ class KnownLog:
     is_whole: bool
     state: State
     committed: dict[TransactionId, tuple[int, int]] = field(default_factory=dict)
+    members: dict[TransactionId, int] = field(default_factory=dict)
     first: int = 0
+    first_us: int = 0
     live: set[FileName] = field(default_factory=set)
     removed: dict[FileName, int] = field(default_factory=dict)
     added: dict[FileName, dict[str, Any]] = field(default_factory=dict)
@@ -120,7 +136,9 @@ def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
             for revision, time, members in zip(revisions, times, ids, strict=True)
             for transaction_id in members
         },
+        members={one: place for members in ids for place, one in enumerate(members)},
         first=min(revisions),
+        first_us=min(times),
         live=live,
         splits=splits,
         schemas=dict(state.schemas.entries),
@@ -132,6 +150,25 @@ def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
         locations=state.locations,
         deletes=state.deletes.copy(),
     )
+
+
+def live_files(known: KnownLog) -> Iterator[LiveFile]:
+    """The live files of a log."""
+    state = known.state
+    for table in sorted({table for table, _ in known.live}):
+        rows = state.files.table(table, whole=True) if state.revision >= 0 else None
+        if rows is not None:
+            names = ("path", "revision", *ROW)
+            lists = (rows.column(name).to_pylist() for name in names)
+            for path, revision, *facts in zip(*lists, strict=True):
+                name = (table, path)
+                if name in known.live and name not in known.since:
+                    facts_of_it = dict(zip(ROW, facts, strict=True))
+                    yield LiveFile(table, path, revision, facts_of_it)
+    for (table, path), facts in known.added.items():
+        if (table, path) in known.live:
+            own = {name: facts[name] for name in ROW}
+            yield LiveFile(table, path, known.since[table, path], own)
 
 
 def live_paths(state: State | None) -> list[str]:
@@ -187,8 +224,9 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
     message = transaction.message
     revision, time = message.revision, message.commit.committed_at_us
     known.latest_us = max(known.latest_us, time)
-    for member in message.commit.members:
+    for place, member in enumerate(message.commit.members):
         known.committed[member.transaction_id] = revision, time
+        known.members[member.transaction_id] = place
     known.applications.apply(transaction)
     known.deletes.apply(transaction)
     for place, action in enumerate(message.actions):

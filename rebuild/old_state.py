@@ -17,7 +17,7 @@ from ..catalog.format.columns import column
 from ..catalog.format.locations import is_in_place
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from .known_log import same_log
+from .known_log import ROW, same_log
 from .values import RebuiltFile, derived_id
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from .values import FileName, SchemaName
 
 
-# What a log says of a file, whatever its footer says.
-ROW: Final = ("partition", "first_clock", "last_clock", "schema_fingerprint")
 # Of a last commit that is lost nothing else tells: it looks like one that was never made.
 _NOT_HELD: Final = (
     "the old log, which can be read, doesn't hold it: it was never committed, unless the log has "
@@ -51,19 +49,27 @@ def prove_by_log(
         place = known.committed.get(transaction_id)
         if place is not None:
             evidence.revisions[transaction_id], evidence.times_us[transaction_id] = place
+            evidence.members[transaction_id] = known.members[transaction_id]
             evidence.proofs[transaction_id] = "it is in the old log"
-        elif not known.is_whole:
-            continue
-        elif _is_covered(item, known):
-            evidence.proofs.pop(transaction_id, None)
-            evidence.undecided[transaction_id] = _NOT_HELD
-        elif any((file.table, file.path) in known.live for file in item.files):
-            evidence.proofs[transaction_id] = "its files are live in the old log"
-        elif transaction_id not in evidence.proofs:
-            evidence.undecided[transaction_id] = (
-                "none of its files is live in the old log, whose history begins at revision "
-                f"{known.first}"
-            )
+        elif known.is_whole:
+            _judge(item, evidence, known)
+
+
+def _judge(item: FoundTransaction, evidence: Evidence, known: KnownLog) -> None:
+    """What becomes of a transaction that a whole log's history doesn't hold."""
+    transaction_id = item.transaction_id
+    if same_log(item, known.state):
+        evidence.before_us[transaction_id] = known.first_us
+    if _is_covered(item, known):
+        evidence.proofs.pop(transaction_id, None)
+        evidence.undecided[transaction_id] = _NOT_HELD
+    elif any((file.table, file.path) in known.live for file in item.files):
+        evidence.proofs[transaction_id] = "its files are live in the old log"
+    elif transaction_id not in evidence.proofs:
+        evidence.undecided[transaction_id] = (
+            "none of its files is live in the old log, whose history begins at revision "
+            f"{known.first}"
+        )
 
 
 def _forgotten(

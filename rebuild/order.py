@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .evidence import Evidence, FoundTransaction, TransactionId
     from .values import FileName
 
-Place = tuple[int, int, int, bytes]
+Place = tuple[int, int, int, int, bytes]
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def order(transactions: Mapping[TransactionId, FoundTransaction], evidence: Evid
 def _places(
     kept: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> dict[TransactionId, Place]:
-    """Epoch, revision or the best guess at it, clock, id."""
+    """Epoch, revision or the best guess at it, place in the revision, clock, id."""
     known = _known_by_epoch(kept, evidence)
     latest: dict[int, list[int]] = {}  # the highest clock so far, along the revisions of an epoch
     for epoch, items in known.items():
@@ -100,7 +100,8 @@ def _places(
             earlier = bisect_left(latest.get(item.epoch, []), item.clock)
             if earlier:
                 slot = max(slot, evidence.revisions[known[item.epoch][earlier - 1].transaction_id])
-        places[transaction_id] = (item.epoch, slot, item.clock, transaction_id)
+        member = evidence.members.get(transaction_id, 0)
+        places[transaction_id] = (item.epoch, slot, member, item.clock, transaction_id)
     return places
 
 
@@ -115,6 +116,7 @@ def _known_by_epoch(
         items.sort(
             key=lambda item: (
                 evidence.revisions[item.transaction_id],
+                evidence.members.get(item.transaction_id, 0),
                 item.clock,
                 item.transaction_id,
             )

@@ -27,6 +27,7 @@ from .again import Again
 from .assemble import SKEW_US, Assembled, assemble, doubted, take_foreign
 from .attempts import one_attempt_each
 from .begun import as_begun
+from .by_log import tell_by_log
 from .carried import carry_over
 from .elsewhere import locations_of_all, read_elsewhere
 from .evidence import Evidence, FoundTransaction, group, prove
@@ -35,7 +36,7 @@ from .lost_bitmaps import lost_bitmaps
 from .moments import Moments
 from .notes import back_note, notes
 from .old_log import OldLog, last_state, read_old_log
-from .old_state import close, prove_by_log
+from .old_state import close, prove_by_log, scanned_files
 from .order import Ordered, order
 from .place_deletes import place_deletes
 from .plan import RebuildPlan
@@ -183,6 +184,7 @@ def _weigh(
     evidence = prove(transactions)
     evidence.incarnation = incarnation
     if known is not None:
+        transactions = tell_by_log(transactions, evidence, known, scanned_files(scan), rebuild_id)
         prove_by_log(transactions, evidence, known)
     excluded = _excluded(exclude, transactions, evidence)
     kept = {

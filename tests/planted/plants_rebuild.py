@@ -252,3 +252,42 @@ def a_rebuild_deletes_what_a_copy_of_a_process_would_have() -> Any:
     from lakelog.rebuild.carried_tombstones import TombstonesPlaced
 
     return mock.patch.object(TombstonesPlaced, "_is_denied", return_value=False)
+
+
+@plant("tests/rebuild/test_rebuild_by_log.py")
+def a_rebuild_asks_footers_alone_when_files_came() -> Any:
+    """A file stands where its footer says, though the log says when it came to be live."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "tell_by_log", lambda transactions, *rest: transactions)
+
+
+@plant("tests/rebuild/test_rebuild_by_log.py::test_commits_of_several_threads_keep_their_order")
+def a_rebuild_orders_the_members_of_a_revision_by_clock() -> Any:
+    """Transactions that one object commits stand in another order after a rebuild."""
+    from lakelog.rebuild import rebuild
+
+    real = rebuild.prove_by_log
+
+    def planted(transactions: Any, evidence: Any, known: Any) -> None:
+        real(transactions, evidence, known)
+        evidence.members.clear()
+
+    return mock.patch.object(rebuild, "prove_by_log", planted)
+
+
+@plant(
+    "tests/rebuild/test_rebuild_by_log.py"
+    "::test_clocks_are_times_of_events_and_the_transaction_of_a_cut_is_gone"
+)
+def a_rebuild_takes_any_clock_for_a_time() -> Any:
+    """A user's clock is the commit time of a transaction that the history holds no more."""
+    from lakelog.rebuild import rebuild
+
+    real = rebuild.prove_by_log
+
+    def planted(transactions: Any, evidence: Any, known: Any) -> None:
+        real(transactions, evidence, known)
+        evidence.before_us.clear()
+
+    return mock.patch.object(rebuild, "prove_by_log", planted)
