@@ -13,7 +13,8 @@ from ..catalog.format.objects import generations_of
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .evidence import of_kind
-from .old_state import ROW, as_in_log, keep_schema, scanned_files
+from .known_log import ROW
+from .old_state import as_in_log, keep_schema, scanned_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

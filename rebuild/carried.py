@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
+from .gaps import own_revision
 from .values import derived_id
 
 if TYPE_CHECKING:
@@ -194,9 +195,10 @@ def _definitions(moments: Moments, known: KnownLog, final: _Final, later: set[st
             continue
         if data and not known.is_whole:
             item = moments.ordered[revision]
-            own = moments.evidence.revisions.get(item.transaction_id, item.head_revision + 1)
+            own = own_revision(item, moments.evidence, known)
             is_new = item.transaction_id not in known.committed
-            if is_new and log and (item.incarnation, own) > (log.incarnation, known.defined[table]):
+            is_later = log is not None and item.incarnation > log.incarnation
+            if is_new and (is_later or (own is not None and own > known.defined[table])):
                 continue
         wanted.append(message)
     return wanted

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .scanned import OwnFile, OwnObject
 from .values import LeftOut
@@ -84,6 +84,13 @@ class FoundTransaction:
         return self.epoch, self.base_revision, self.clock, self.transaction_id
 
 
+class Gap(NamedTuple):
+    """Revisions that a log has lost, the first and the last."""
+
+    first: int
+    last: int
+
+
 @dataclass(slots=True)
 class Evidence:
     """What footers prove, and what is left of the old log.
@@ -94,6 +101,8 @@ class Evidence:
         members: By transaction id, its place among those of its revision, where the old log tells.
         times_us: By transaction id, when it was committed, where the old log tells.
         before_us: By transaction id, a time before which it was committed.
+        gaps: By id of a transaction of an earlier life the lost revisions of the log in use that it
+            was one of.
         disproofs: By transaction id, why it can't have been committed.
         undecided: By transaction id, why it is left out though it may have been committed.
         rivals: By the id of a transaction that is left out for another one, or stands beside it
@@ -111,6 +120,7 @@ class Evidence:
     members: dict[TransactionId, int] = field(default_factory=dict)
     times_us: dict[TransactionId, int] = field(default_factory=dict)
     before_us: dict[TransactionId, int] = field(default_factory=dict)
+    gaps: dict[TransactionId, Gap] = field(default_factory=dict)
     disproofs: dict[TransactionId, str] = field(default_factory=dict)
     undecided: dict[TransactionId, str] = field(default_factory=dict)
     rivals: dict[TransactionId, tuple[TransactionId, str]] = field(default_factory=dict)

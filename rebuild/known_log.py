@@ -160,11 +160,10 @@ def live_files(known: KnownLog) -> Iterator[LiveFile]:
         if rows is not None:
             names = ("path", "revision", *ROW)
             lists = (rows.column(name).to_pylist() for name in names)
-            for path, revision, *facts in zip(*lists, strict=True):
+            for path, revision, *values in zip(*lists, strict=True):
                 name = (table, path)
                 if name in known.live and name not in known.since:
-                    facts_of_it = dict(zip(ROW, facts, strict=True))
-                    yield LiveFile(table, path, revision, facts_of_it)
+                    yield LiveFile(table, path, revision, dict(zip(ROW, values, strict=True)))
     for (table, path), facts in known.added.items():
         if (table, path) in known.live:
             own = {name: facts[name] for name in ROW}

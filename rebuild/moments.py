@@ -77,6 +77,10 @@ class Moments:
         place = self.known and self.known.committed.get(item.transaction_id)
         if place:
             return self.in_log(place[0])
+        gap = self.evidence.gaps.get(item.transaction_id)
+        if gap is not None:
+            exact = gap.first if gap.first == gap.last else None
+            return self.in_log(gap.first)._replace(revision=exact, epoch=item.epoch)
         revision = self.evidence.revisions.get(item.transaction_id)
         return Moment(item.incarnation, item.epoch, revision, item.head_revision)
 

@@ -17,11 +17,12 @@ from ..catalog.format.columns import column
 from ..catalog.format.locations import is_in_place
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
+from .gaps import head_below, own_revision
 from .known_log import ROW, same_log
 from .values import RebuiltFile, derived_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from .evidence import Evidence, FoundTransaction, TransactionId
     from .known_log import KnownLog
@@ -116,7 +117,7 @@ def close(moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes) -> l
         }
         extra = (extra & told) | (known.removed.keys() & result.live)
         extra = {name for name in extra if not _added_later(name, moments, known)}
-        wanted -= _replaced_later(moments.ordered, wanted, known)
+        wanted -= _replaced_later(moments, wanted, known)
     added, lost = _files_of(known, scan, wanted)
     if extra or added:
         result.append(
@@ -138,23 +139,24 @@ def _added_later(name: FileName, moments: Moments, known: KnownLog) -> bool:
     if start >= len(moments.ordered):
         return False
     item = moments.ordered[start]
-    if item.transaction_id in known.committed or not same_log(item, known.state):
+    own = own_revision(item, moments.evidence, known)
+    if item.transaction_id in known.committed or own is None:
         return False
-    own = moments.evidence.revisions.get(item.transaction_id, item.head_revision + 1)
     return own > known.removed.get(name, known.state.revision)
 
 
 def _replaced_later(
-    ordered: Iterable[FoundTransaction], names: Collection[FileName], known: KnownLog
+    moments: Moments, names: Collection[FileName], known: KnownLog
 ) -> set[FileName]:
     """Which live files of the old log were replaced after all that it tells of them: by what it
     doesn't hold, begun when they had come to be live for the last time. What it holds it has told
     the end of: a file that was removed there and added again is live."""
     later: dict[FileName, int] = {}  # the highest base of what replaces it
-    for item in ordered:
-        if item.transaction_id not in known.committed and same_log(item, known.state):
+    for item in moments.ordered:
+        head = head_below(item, moments.evidence, known)
+        if item.transaction_id not in known.committed and head is not None:
             for name in item.replaces.intersection(names):
-                later[name] = max(item.head_revision, later.get(name, -1))
+                later[name] = max(head, later.get(name, -1))
     since = {name: known.since[name] for name in later if name in known.since}
     for table in {name[0] for name in later.keys() - since.keys()}:
         rows = known.state.files.table(table, whole=True)

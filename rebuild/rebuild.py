@@ -31,6 +31,7 @@ from .by_log import tell_by_log
 from .carried import carry_over
 from .elsewhere import locations_of_all, read_elsewhere
 from .evidence import Evidence, FoundTransaction, group, prove
+from .gaps import place_in_gaps
 from .known_log import KnownLog, known_log, live_paths, read_whole
 from .lost_bitmaps import lost_bitmaps
 from .moments import Moments
@@ -186,6 +187,7 @@ def _weigh(
     if known is not None:
         transactions = tell_by_log(transactions, evidence, known, scanned_files(scan), rebuild_id)
         prove_by_log(transactions, evidence, known)
+        place_in_gaps(transactions, evidence, known)
     excluded = _excluded(exclude, transactions, evidence)
     kept = {
         transaction_id: item

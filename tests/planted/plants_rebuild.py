@@ -291,3 +291,11 @@ def a_rebuild_takes_any_clock_for_a_time() -> Any:
         evidence.before_us.clear()
 
     return mock.patch.object(rebuild, "prove_by_log", planted)
+
+
+@plant("tests/rebuild/test_rebuild_gaps.py")
+def what_a_life_before_did_counts_before_all_that_is_left() -> Any:
+    """Of a rebuilt log that lost a revision older ones count more than footers that prove it."""
+    from lakelog.rebuild import rebuild
+
+    return mock.patch.object(rebuild, "place_in_gaps", return_value=None)
