@@ -2,7 +2,8 @@
 
 By epoch (it never falls along a log), then by revision where a footer tells it; a transaction whose
 revision nobody tells comes after the head that it was begun on, and after those with earlier
-clocks. Over all that: a base comes before what was begun on it, and a file before what replaces it.
+clocks that the store got earlier, too. Over all that: a base comes before what was begun on it, and
+a file before what replaces it.
 
 Source: docs/format.md, section 8.
 """
@@ -10,10 +11,10 @@ Source: docs/format.md, section 8.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from .evidence import of_kind
@@ -86,23 +87,33 @@ def _places(
 ) -> dict[TransactionId, Place]:
     """Epoch, revision or the best guess at it, place in the revision, clock, id."""
     known = _known_by_epoch(kept, evidence)
-    latest: dict[int, list[int]] = {}  # the highest clock so far, along the revisions of an epoch
-    for epoch, items in known.items():
-        clocks: list[int] = []
-        for item in items:
-            clocks.append(max(item.clock, clocks[-1] if clocks else item.clock))
-        latest[epoch] = clocks
+    # The highest clock and store's time so far, along the revisions of an epoch.
+    latest = {
+        epoch: (
+            [*accumulate((item.clock for item in items), max)],
+            [*accumulate(map(_stored_us, items), max)],
+        )
+        for epoch, items in known.items()
+    }
     places: dict[TransactionId, Place] = {}
     for transaction_id, item in kept.items():
         slot = evidence.revisions.get(transaction_id)
         if slot is None:
             slot = item.head_revision + 1
-            earlier = bisect_left(latest.get(item.epoch, []), item.clock)
+            clocks, times = latest.get(item.epoch, ((), ()))
+            earlier = bisect_left(clocks, item.clock)
+            if stored := _stored_us(item):  # users count clocks as they like; a copy has new times
+                earlier = min(earlier, bisect_right(times, stored))
             if earlier:
                 slot = max(slot, evidence.revisions[known[item.epoch][earlier - 1].transaction_id])
         member = evidence.members.get(transaction_id, 0)
         places[transaction_id] = (item.epoch, slot, member, item.clock, transaction_id)
     return places
+
+
+def _stored_us(item: FoundTransaction) -> int:
+    """When the store got the last of what was written; 0 if nothing tells."""
+    return max((one.modified_at_us or 0 for one in item.written), default=0)
 
 
 def _known_by_epoch(
