@@ -3,8 +3,8 @@ the log were lost. Pure.
 
 Told by footers are the files that were written for it, with their schemas and what they replace; by
 objects of row deletes the deletes that they are of. All else is untold: other files that become
-live, removals that nothing replaces, definitions, tombstones, what is forgotten, and the version of
-an application without any data.
+live, removals that nothing replaces, those of files that lie elsewhere, definitions, tombstones,
+what is forgotten, and the version of an application without any data.
 
 Source: docs/format.md, section 8.1.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..format.actions_object import tables_of
+from ..format.locations import is_in_place
 from ..wire import lakelog_transaction_pb2 as wire
 from .again import adds_again
 from .validate import is_own_file
@@ -93,8 +94,10 @@ def _fates(intent: Intent, written: Mapping[str, wire.Add]) -> list[wire.Action]
         is_own = file[1] in written and written[file[1]].table == file[0]
         if kind == "add" and not is_own:
             found.append(_without_row_groups(action))
-        # What moves is told here as a whole: a footer that says half of it may be gone before.
-        is_told = kind == "remove" and (file not in named or file[1] in stay)
+        # What moves is told here as a whole: a footer that says half of it may be gone before. What
+        # lies elsewhere was added by such an object, which may outlive any file.
+        by_footer = file in named and file[1] not in stay and not is_in_place(file[1])
+        is_told = kind == "remove" and not by_footer
         if is_told and (is_own or first[file] == "remove"):
             found.append(action)
     return found
