@@ -136,8 +136,8 @@ def plan_gc(
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
         segments, each later transaction, and all of other incarnations; 1 or 2 GET for each of up
-        to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch; 1
-        GET for each object of actions that may go; and those of `taken_out.judge_by_tellers`.
+        to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch;
+        those of `actions.keep_needed` and `taken_out.judge_by_tellers`.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
