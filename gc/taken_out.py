@@ -7,7 +7,8 @@ have added the file again.
 
 And a file that says so of others which are there still, and not live, goes after these: a rebuild
 of a log that is lost reads it, and would make them live again else. Most are gone by then, for they
-arrived before; those that are not are young.
+arrived before; those that are not are young. That holds also of a file whose transaction may have
+been committed in the part of the history that was trimmed: it stays, and decides nothing.
 
 Source: docs/format.md, sections 8 and 10.5.
 """
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..catalog.format.footer import FooterMetadata
+    from ..catalog.format.names import DataFile
     from ..catalog.log.state import State
     from ..store import ObjectInfo
     from .context import MaintenanceContext
@@ -53,7 +55,8 @@ def judge_by_tellers(
         infos: By key, all that lies below `data/`.
         verdicts: By key, of what no retained revision names.
     Requests: none, unless a file stays that is older than some that would go; then 1 or 2 GET for
-        each of these.
+        each of these that a transaction of the history wrote, and, where the history doesn't begin
+        with revision 0, for each other one that has a name of lakelog's.
     """
     cut = len(base_folder(context.writer, context.database))
     judged = dict(verdicts)
@@ -66,15 +69,15 @@ def judge_by_tellers(
         return judged
     oldest_s = min(map(arrival_s, left.values()))
     going = [
-        infos[key]
+        info
         for key, verdict in verdicts.items()
-        if verdict.goes and arrival_s(infos[key]) >= oldest_s and _is_committed(key, rules)
+        if verdict.goes and arrival_s(info := infos[key]) >= oldest_s
     ]
-    says = _said(context, going)
+    says = _said(context, state, rules, going)
     live = files_with(state, left)
     told: dict[str, bool] = {}  # whether this life of the log tells it
-    for meta in says.values():
-        ours = LogIdentity(meta.log_id, meta.incarnation) == state.log
+    for key, meta in says.items():
+        ours = LogIdentity(meta.log_id, meta.incarnation) == state.log and _is_committed(key, rules)
         for table, path in meta.replaces:
             if path in left and not live.is_live(table, path):
                 told[path] = told.get(path, False) or ours
@@ -92,16 +95,39 @@ def judge_by_tellers(
     return judged
 
 
+def _said(
+    context: MaintenanceContext, state: State, rules: Rules, infos: Sequence[ObjectInfo]
+) -> dict[str, FooterMetadata]:
+    """What the footers say, by key, of those files that were committed, or may have been; what
+    can't be read tells nobody."""
+    is_trimmed = state.history.first() > 0
+    asked = [
+        info for info in infos if _is_committed(info.key, rules) or (is_trimmed and _own(info.key))
+    ]
+    metas = parallel(partial(read_meta, context.store), asked)
+    return {
+        info.key: meta
+        for info, meta in zip(asked, metas, strict=True)
+        if meta is not None and (_is_committed(info.key, rules) or _may_be_trimmed(meta, state))
+    }
+
+
+def _own(key: str) -> DataFile | None:
+    """What the name of a data file says that lakelog named."""
+    return parse_own_file(key) if key.endswith(_SUFFIX) else None
+
+
 def _is_committed(key: str, rules: Rules) -> bool:
     """Whether the log knows the transaction that wrote a data file."""
-    name = parse_own_file(key) if key.endswith(_SUFFIX) else None
+    name = _own(key)
     return name is not None and name.transaction_id in rules.committed
 
 
-def _said(context: MaintenanceContext, infos: Sequence[ObjectInfo]) -> dict[str, FooterMetadata]:
-    """What the footers of files say, by key; what can't be read tells nobody."""
-    metas = parallel(partial(read_meta, context.store), infos)
-    return {info.key: meta for info, meta in zip(infos, metas, strict=True) if meta is not None}
+def _may_be_trimmed(meta: FooterMetadata, state: State) -> bool:
+    """Whether a transaction that the history doesn't hold may have been committed in the part of it
+    that was trimmed: what was begun later can only have failed."""
+    here = LogIdentity(meta.log_id, meta.incarnation) == state.log
+    return here and meta.base_revision + 1 < state.history.first()
 
 
 def arrival_s(info: ObjectInfo) -> float:
