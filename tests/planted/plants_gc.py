@@ -240,3 +240,63 @@ def times_of_a_rebuilt_log_are_believed() -> Any:
         return real(state, tombstone, at)
 
     return mock.patch.object(scopes, "_last_of", last_of)
+
+
+_AFTER_GC = "tests/changing/test_lost_after_gc.py::"
+
+
+@plant(_AFTER_GC + "test_what_took_out_a_file_elsewhere_is_known_as_long_as_what_added_it")
+def what_took_out_files_elsewhere_goes() -> Any:
+    """What says that a file elsewhere was taken out goes, though what added it stays."""
+    from lakelog.gc import actions
+
+    return mock.patch.object(actions, "_added_of", return_value=set())
+
+
+@plant(_AFTER_GC + "test_what_took_out_a_file_elsewhere_is_known_as_long_as_what_added_it")
+def footers_alone_tell_that_files_elsewhere_went() -> Any:
+    """That a file elsewhere was replaced is said only by the footer of what took its place."""
+    from lakelog.catalog.log import untold
+
+    return mock.patch.object(untold, "is_in_place", return_value=False)
+
+
+@plant(_AFTER_GC + "test_what_took_out_a_file_elsewhere_goes_after_what_added_it")
+def what_cant_be_read_adds_nothing_elsewhere() -> Any:
+    """What took out a file elsewhere goes though what may have added it can't be read just now."""
+    from lakelog.gc import actions
+
+    real, real_messages = actions._added_of, actions._messages
+
+    def messages(*args: Any) -> Any:
+        return [(key, said) for key, said in real_messages(*args) if said is not None]
+
+    def added_of(*args: Any) -> Any:
+        with mock.patch.object(actions, "_messages", messages):
+            return real(*args)
+
+    return mock.patch.object(actions, "_added_of", added_of)
+
+
+@plant(_AFTER_GC + "test_a_file_of_a_commit_that_was_trimmed_says_what_it_replaced")
+def gc_takes_a_trimmed_history_for_all() -> Any:
+    """What a file replaced whose commit the history doesn't hold any more is live again."""
+    from lakelog.gc import taken_out
+
+    return mock.patch.object(taken_out, "_may_be_trimmed", return_value=False)
+
+
+@plant(_AFTER_GC + "test_a_file_that_was_begun_later_than_what_was_trimmed_has_failed")
+def gc_keeps_what_failed_after_the_trimmed_history() -> Any:
+    """A file that can't have been committed stays for what it says that it replaced."""
+    from lakelog.gc import taken_out
+
+    return mock.patch.object(taken_out, "_may_be_trimmed", return_value=True)
+
+
+@plant(_AFTER_GC + "test_a_file_of_a_commit_that_was_trimmed_decides_nothing")
+def what_may_have_been_committed_decides() -> Any:
+    """A file of which nobody knows whether it was committed decides that another one goes."""
+    from lakelog.gc import taken_out
+
+    return mock.patch.object(taken_out, "_is_committed", lambda key, _: bool(taken_out._own(key)))
