@@ -76,14 +76,14 @@ def judge_by_tellers(
     says = _said(context, state, rules, going)
     live = files_with(state, left)
     told: dict[str, bool] = {}  # whether this life of the log tells it
+    ours = _of_this_life(says, state, rules, cut)
     for key, meta in says.items():
-        ours = LogIdentity(meta.log_id, meta.incarnation) == state.log and _is_committed(key, rules)
         for table, path in meta.replaces:
             if path in left and not live.is_live(table, path):
-                told[path] = told.get(path, False) or ours
+                told[path] = told.get(path, False) or key in ours
     anyway = replace(rules, undecided=True)
-    for path, ours in told.items():
-        if ours and anyway.judge(left[path], path).asked:
+    for path, is_sure in told.items():
+        if is_sure and anyway.judge(left[path], path).asked:
             judged[left[path].key] = Verdict(True, "removed: a committed file took its place")
     there = {path for path in told if not judged[left[path].key].goes}
     while there:  # what stays may itself have been taken out by others
@@ -110,6 +110,26 @@ def _said(
         for info, meta in zip(asked, metas, strict=True)
         if meta is not None and (_is_committed(info.key, rules) or _may_be_trimmed(meta, state))
     }
+
+
+def _of_this_life(
+    says: Mapping[str, FooterMetadata], state: State, rules: Rules, cut: int
+) -> set[str]:
+    """Of files by key those that were committed in this life of the log: as its history says, or
+    another one of them that took the place of theirs."""
+    written = {
+        key[cut:]: key
+        for key, meta in says.items()
+        if LogIdentity(meta.log_id, meta.incarnation) == state.log
+    }
+    found = {key for key in written.values() if _is_committed(key, rules)}
+    todo = [*found]
+    while todo:
+        paths = (path for _, path in says[todo.pop()].replaces)
+        more = {written[path] for path in paths if path in written} - found
+        found |= more
+        todo += more
+    return found
 
 
 def _own(key: str) -> DataFile | None:

@@ -206,6 +206,35 @@ def test_a_file_that_was_begun_later_than_what_was_trimmed_has_failed(world):
 
 def test_a_file_of_a_commit_that_was_trimmed_decides_nothing(world):
     """Nobody knows whether it was committed; so what it replaced stays undecided."""
+    old, second = undecided_and_trimmed(world)
+    before = shown(world)
+    for _ in range(2):
+        world.clock.now_s += 20 * DAY_S
+        world.gc()
+        assert {old, second} <= there(world, ".parquet")
+    lose(world)
+    rebuild(world)
+    assert shown(world) == before == {"hourly": [300], "daily": [9, 9, 9]}
+
+
+def test_it_was_committed_if_one_that_was_took_its_place(world):
+    """So it decides, and no chain of replaced files is left behind it."""
+    old, second = undecided_and_trimmed(world)
+    third = min(path for path in there(world, ".parquet") if path.startswith("data/_/hourly/3-"))
+    fourth = change(world, replace(third, 4_000))
+    fifth = change(world, replace(fourth, 50_000))
+    world.prune()
+    for _ in range(3):
+        world.clock.now_s += 20 * DAY_S
+        world.gc()
+    left = there(world, ".parquet")
+    assert fifth in left
+    assert left.isdisjoint({old, second, third, fourth})
+
+
+def undecided_and_trimmed(world):
+    """A file that nobody knows to be of this log, and one that says that it replaced it, of whose
+    commit the history doesn't tell any more."""
     old = "data/in/old.parquet"
     body = pa.BufferOutputStream()
     pq.write_table(rows(1, 2), body)
@@ -216,11 +245,4 @@ def test_a_file_of_a_commit_that_was_trimmed_decides_nothing(world):
     change(world, replace(second, 300))
     trim(world, 3)
     assert first_of(world) > 1
-    before = shown(world)
-    for _ in range(2):
-        world.clock.now_s += 20 * DAY_S
-        world.gc()
-        assert {old, second} <= there(world, ".parquet")
-    lose(world)
-    rebuild(world)
-    assert shown(world) == before == {"hourly": [300], "daily": [9, 9, 9]}
+    return old, second
