@@ -76,7 +76,7 @@ def scan_data(
         StorageError: The store failed.
         UnsupportedFeature: A later version wrote an object of actions.
     Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET a file, 1 for each other object; 1 HEAD
-        for each that is shown in another spelling.
+        for each that is shown in another spelling, or that the log knows and no listing shows.
     """
     folder = base_folder(writer, database)
     listed = list_data(store, writer, database)

@@ -8,16 +8,22 @@ Source: docs/format.md, sections 2 and 8.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.folding import fold
-from ..errors import ObjectNotFound
+from ..catalog.format.locations import is_in_place
+from ..catalog.parallel import parallel
+from ..errors import ObjectNotFound, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from ..store import Store
+
+_MOST: Final = 1_000
 
 
 @dataclass(slots=True)
@@ -41,14 +47,31 @@ class Spelling:
 
         Args:
             named: Paths that the log knows.
-        Requests: 1 HEAD for each that is listed in another spelling.
+        Raises:
+            StorageError: One is there, and the listing doesn't show it.
+        Requests: 1 HEAD for each that is listed in another spelling, or not at all (of these up to
+            1,000).
         """
         missing = set(named) - set(self.listed)
-        if missing:
-            shown = {fold(path): path for path in self.listed}
-            for path in missing:
-                if fold(path) in shown:
-                    self.of(shown[fold(path)], path)
+        if not missing:
+            return
+        shown = {fold(path): path for path in self.listed}
+        for path in missing:
+            if fold(path) in shown:
+                self.of(shown[fold(path)], path)
+        unseen = sorted(path for path in missing if fold(path) not in shown)
+        self._refuse_there([path for path in unseen if not is_in_place(path)][:_MOST])
+
+    def _refuse_there(self, paths: Sequence[str]) -> None:
+        keys = [self.folder + path for path in paths]
+        there = parallel(partial(is_there, self.store), keys)
+        for key in itertools.compress(keys, there):
+            raise StorageError(
+                f"The store's listing doesn't show {key}, which is there",
+                key=key,
+                hint="Plan the rebuild again. If listings go on to lack it, the log would lose it: "
+                "copy the catalog to another store, and rebuild there",
+            )
 
     def of(self, path: str, name: str) -> str:
         """The name of a listed file: `name`, if that is another spelling of its path to the store.

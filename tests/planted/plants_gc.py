@@ -302,9 +302,7 @@ def what_may_have_been_committed_decides() -> Any:
     return mock.patch.object(taken_out, "_is_committed", lambda key, _: bool(taken_out._own(key)))
 
 
-@plant(
-    "tests/changing/test_lost_after_gc.py::test_it_was_committed_if_one_that_was_took_its_place"
-)
+@plant("tests/changing/test_lost_after_gc.py::test_it_was_committed_if_one_that_was_took_its_place")
 def a_chain_of_replaced_files_is_left_for_good() -> Any:
     """Of a commit that the history doesn't hold any more no later file tells."""
     from lakelog.gc import taken_out

@@ -299,3 +299,11 @@ def what_a_life_before_did_counts_before_all_that_is_left() -> Any:
     from lakelog.rebuild import rebuild
 
     return mock.patch.object(rebuild, "place_in_gaps", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_listing.py")
+def a_rebuild_believes_a_listing() -> Any:
+    """A live file that one listing lacks is no part of the rebuilt log."""
+    from lakelog.rebuild.spelling import Spelling
+
+    return mock.patch.object(Spelling, "_refuse_there", return_value=None)
