@@ -18,7 +18,8 @@ that held the other: then the file was added again, or the application forgotten
   has: so no acknowledged row is lost. The plan names them.
 - Where the log lost its end and went on otherwise (`Evidence.splits`) there are two histories, and
   none proves anything against what was begun in the other. The same holds where a proven rival was
-  itself begun above another proven one: what it did again may have been done between the two.
+  itself begun above another proven one: what it did again may have been done between the two; or
+  above one that added the file again, which somebody had taken out before.
 
 Source: docs/format.md, section 8; docs/maintenance.md.
 """
@@ -33,7 +34,7 @@ from ..catalog.format.names import parse_data_file
 from .evidence import of_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from .evidence import Evidence, FoundTransaction, TransactionId
 
@@ -55,6 +56,7 @@ def rule_out(transactions: Mapping[TransactionId, FoundTransaction], evidence: E
     """
     _rule_out_by_epoch(transactions, evidence)
     standing: dict[_Matter, list[FoundTransaction]] = defaultdict(list)
+    adders = _adders(transactions, evidence)
     for item in sorted(transactions.values(), key=lambda item: _strength(item, evidence)):
         if evidence.is_out(item.transaction_id):
             continue
@@ -68,7 +70,7 @@ def rule_out(transactions: Mapping[TransactionId, FoundTransaction], evidence: E
         if item.transaction_id in evidence.proofs:
             _note_contradictions(item, rivals, evidence)
         else:
-            _weigh(item, rivals, standing, evidence)
+            _weigh(item, rivals, standing, adders, evidence)
         if not evidence.is_out(item.transaction_id):
             for matter in matters:
                 standing[matter].append(item)
@@ -107,6 +109,7 @@ def _weigh(
     item: FoundTransaction,
     rivals: list[_Rival],
     standing: Mapping[_Matter, list[FoundTransaction]],
+    adders: Mapping[_Matter, list[FoundTransaction]],
     evidence: Evidence,
 ) -> None:
     """What becomes of an unproven transaction with rivals that stand."""
@@ -115,7 +118,9 @@ def _weigh(
             continue
         why = f"{_in_words(matter)}, this one and {other.transaction_id.hex()}, which was committed"
         split = evidence.is_split(item)
-        again = any(_stood_below(third, other, evidence) for third in standing[matter])
+        again = any(
+            _stood_below(third, other, evidence) for third in standing[matter]
+        ) or _was_added_between(item, other, adders.get(matter, ()), evidence)
         if not again and not split and _is_once(matter, item, other):
             evidence.disprove(item, why)
             return
@@ -132,6 +137,34 @@ def _weigh(
                 f"{why}, this one and {other.transaction_id.hex()}, which is {which}; nothing "
                 "tells whether this one was committed"
             )
+
+
+def _adders(
+    transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence
+) -> dict[_Matter, list[FoundTransaction]]:
+    """By the replacing of a file the proven transactions that add it again and don't take it out
+    themselves: another one had."""
+    found: dict[_Matter, list[FoundTransaction]] = defaultdict(list)
+    for item in transactions.values():
+        if item.transaction_id in evidence.proofs:
+            for add in of_kind(item.actions, "add"):
+                if (add.table, add.path) not in item.replaces:
+                    found[_REPLACE, add.table, add.path].append(item)
+    return found
+
+
+def _was_added_between(
+    item: FoundTransaction,
+    other: FoundTransaction,
+    adders: Iterable[FoundTransaction],
+    evidence: Evidence,
+) -> bool:
+    """Whether a file that both replace was added again after one was begun and before the other
+    one: the first took it out before that, or a third one did."""
+    return any(
+        _stood_below(adder, other, evidence) and not _stood_below(adder, item, evidence)
+        for adder in adders
+    )
 
 
 def _is_once(matter: _Matter, item: FoundTransaction, other: FoundTransaction) -> bool:

@@ -307,3 +307,11 @@ def a_rebuild_believes_a_listing() -> Any:
     from lakelog.rebuild.spelling import Spelling
 
     return mock.patch.object(Spelling, "_refuse_there", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_undecided.py")
+def a_file_is_never_added_again_between_two_that_took_it_out() -> Any:
+    """What took out a file that came back is left out for what took it out later."""
+    from lakelog.rebuild import rivals
+
+    return mock.patch.object(rivals, "_was_added_between", return_value=False)

@@ -328,3 +328,26 @@ def test_what_a_rebuild_has_kept_no_later_one_disproves(catalog, writer, store, 
     assert never in plan.undecided
     keep_house(store, fake, catalog)
     assert never in {info.key.removeprefix(BASE) for info in store.list(BASE)}
+
+
+def test_who_took_out_a_file_that_was_added_again_stands_beside_who_took_it_out_later(
+    catalog, store
+):
+    """Nothing proves the first of them: what was begun on it is gone."""
+    with catalog.writer("EWR", "weather") as writer:
+        first, _ = commit(writer, 1)
+        second, _ = commit(writer, 2)
+        with writer.transaction() as tx:
+            tx.remove(first)
+            tx.remove(second)
+        gone, _ = commit(writer, 3, table="gone")
+        with writer.transaction() as tx:
+            tx.add("hourly", first)
+        commit(writer, 4)
+        with writer.transaction() as tx:
+            tx.remove(first)
+        commit(writer, 5)
+    log = [info.key for info in store.list("EWR/weather/") if "/data/" not in info.key]
+    store.delete([*log, BASE + gone])
+    execute_rebuild(catalog, plan_rebuild(catalog, "EWR", "weather"))
+    assert sorted(catalog.snapshot("weather").to_arrow("hourly")["n"].to_pylist()) == [4, 5]
