@@ -298,8 +298,8 @@ class SchemaConflict(ConflictError):
 
 
 class ColumnsChanged(ConflictError):
-    """Another commit has changed the columns of a table since this transaction looked at them, or
-    this stream was loaded."""
+    """Another commit has changed the columns of a table, or dropped it, since this transaction
+    looked at them, or this stream was loaded."""
 
 
 class NotAppended(ConflictError):

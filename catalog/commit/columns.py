@@ -6,6 +6,7 @@ Source: docs/format.md, section 5.5.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from ..data.shown import fits, shown
 from ..data.unify import FileSchema, agreed
 from ..format.definitions import decode_definition, field_of, generations_in
 from ..format.schema import GENERATION, decode_schema, generation
+from ..log.columns_changed import refuse_forgotten
 from ..log.definitions import definition_actions
 from ..log.lookup import schemas_with
 from .live_schemas import live_schemas
@@ -109,7 +111,10 @@ class Columns:
             TableNotFound: This log doesn't know the table.
             SchemaConflict: Its files disagree about the type of a column that stays.
         """
-        return self.unless_changed(table, lambda: self._evolved(table, change, removed))
+        actions = self.unless_changed(table, lambda: self._evolved(table, change, removed))
+        if self._session.ask(lambda state: bool(state.schemas_of(table).of_table(table))):
+            self._intent.fits.append(partial(refuse_forgotten, table))
+        return actions
 
     def _evolved(
         self, table: str, change: Change, removed: Collection[tuple[str, str]]

@@ -46,3 +46,19 @@ def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
             if action.WhichOneof("kind") == "definition":
                 data = action.definition.SerializeToString(deterministic=True)
                 names[action.definition.table] = name_of(data)
+
+
+def refuse_forgotten(table: str, state: State) -> None:
+    """Refuse to define columns of a table that was forgotten since: nobody would see it, and the
+    next one who writes it would be held to columns that no table has.
+
+    Raises:
+        ColumnsChanged: It was.
+    """
+    if not state.schemas_of(table).of_table(table):
+        raise ColumnsChanged(
+            f"Table {table!r} of {state.writer}/{state.database} was dropped by another commit "
+            "since this transaction looked at its columns",
+            key=table,
+            hint="Nothing was committed. Write to the table first, if it is to be there",
+        )

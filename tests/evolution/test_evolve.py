@@ -237,6 +237,19 @@ def test_guests_are_told_too(lake: Lake) -> None:
             late.commit()
 
 
+def test_columns_of_a_table_that_was_dropped_meanwhile_are_not_changed(lake: Lake) -> None:
+    """Nobody would see them, and data of its first columns would be refused."""
+    with lake.catalog.writer("w", "db", shared=True) as writer:
+        late = writer.transaction()
+        late.evolve("t", rename={"b": "c"})
+        lake.catalog.drop("db", "t", execute=True)
+        with pytest.raises(ColumnsChanged, match="'t' of w/db was dropped"):
+            late.commit()
+    assert lake.now.tables() == []
+    lake.do(write(a=(TEXT, ["y"]), b=(INT, [3])), evolve(rename={"b": "c"}))
+    assert lake.rows() == [{"a": "y", "c": 3}]
+
+
 def test_a_conflict_ends_where_its_column_is_dropped() -> None:
     lake = Lake()
     lake.do(write(a=(INT, [1]), b=(INT, [1])))

@@ -74,6 +74,17 @@ def columns_may_change_under_a_writer() -> Any:
 
 
 @plant(
+    "tests/evolution/test_evolve.py"
+    "::test_columns_of_a_table_that_was_dropped_meanwhile_are_not_changed"
+)
+def a_dropped_table_gets_columns() -> Any:
+    """A change of columns stands though the table is gone."""
+    from lakelog.catalog.commit import columns
+
+    return mock.patch.object(columns, "refuse_forgotten")
+
+
+@plant(
     "tests/evolution/test_evolve.py::"
     "test_a_name_that_a_column_had_once_is_another_column_when_it_comes_back"
 )
