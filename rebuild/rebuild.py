@@ -180,7 +180,7 @@ def _weigh(
 ) -> _Weighed:
     """What becomes of each file."""
     told = set() if known is None else {*known.live, *known.removed}
-    own, tried = one_attempt_each(scan.own, told)
+    own, tried = one_attempt_each(scan.own, scan.said, told)
     transactions, disagreeing = group([*own, *scan.said], told)
     evidence = prove(transactions)
     evidence.incarnation = incarnation

@@ -315,3 +315,25 @@ def a_file_is_never_added_again_between_two_that_took_it_out() -> Any:
     from lakelog.rebuild import rivals
 
     return mock.patch.object(rivals, "_was_added_between", return_value=False)
+
+
+# --- Several attempts at one task -----------------------------------------------------------------
+
+_ATTEMPTS = "tests/rebuild/test_rebuild_attempts.py"
+
+
+@plant(f"{_ATTEMPTS}::test_what_objects_say_of_a_file_tells_which_attempt_counts")
+def objects_tell_of_no_attempt() -> Any:
+    """What objects say of a file doesn't prove that its attempt was committed."""
+    from lakelog.rebuild import attempts
+
+    real = attempts._named
+    return mock.patch.object(attempts, "_named", lambda files, said, known: real(files, (), known))
+
+
+@plant(f"{_ATTEMPTS}::test_a_file_that_is_gone_tells_for_the_others_of_its_attempt")
+def a_file_that_is_gone_tells_of_no_attempt() -> Any:
+    """Of a committed attempt that has lost a file the rest is left out for a whole one."""
+    from lakelog.rebuild import attempts
+
+    return mock.patch.object(attempts, "_blocks", return_value={})
