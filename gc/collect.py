@@ -59,7 +59,8 @@ a rebuild left out is never taken by itself, nor what lay here when a lost log w
 An object of actions is named by no revision, and tells a rebuild what a transaction did. It stays
 while its transaction is that of a retained revision, and after that while it says what nothing else
 below `data/` does (`actions`); else it is judged as a data file that no revision names. So does a
-file whose footer says that others were taken out which are there still (`taken_out`).
+file whose footer says that others were taken out which are there still (`taken_out`), and one of
+a transaction of which another attempt has left what stays (`attempts`).
 
 The log itself may have lost its end, or be another's. Of the files that would go, and of others
 that no revision names, the footers of the newest of each epoch are read: one that was begun on a
@@ -81,6 +82,7 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.format.names import base_folder, parse_own_file
 from ..catalog.nesting import logs_below, refuse_outer_log
 from .actions import keep_needed, of_retained
+from .attempts import keep_beside_others
 from .context import EPOCH, MaintenanceContext, open_context, open_execution, outdated
 from .deleted import Deleted
 from .footers import refuse_by_footers, strangers
@@ -325,6 +327,7 @@ def _look(
     )
     rules = replace(rules, strangers=strangers(context, state, rules, left))
     verdicts = {info.key: rules.judge(info, info.key[len(base) :]) for info in left}
+    verdicts = keep_beside_others(verdicts)
     verdicts = keep_needed(context, state, listed, verdicts)
     infos = {info.key: info for info in listed}
     verdicts = judge_by_tellers(context, state, rules, infos, verdicts)

@@ -8,9 +8,12 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.commit.shares import write_part
 from lakelog.catalog.commit.sharing import Sharing
+from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from rebuild_cases import commit, lose_the_log, rows
+
+DAY_S = 86_400.0
 
 
 @pytest.fixture
@@ -102,3 +105,40 @@ def test_a_file_that_is_gone_tells_for_the_others_of_its_attempt(catalog, writer
     assert after == before == {"hourly": [4], "other": [0, 1]}
     assert left in plan.live
     assert set(strays) <= plan.undecided.keys()
+
+
+def keep_house(store, fake):
+    plan = plan_prune(store, "EWR", "weather", keep_revisions=1, ambient=fake.ambient)
+    execute_prune(store, plan, ambient=fake.ambient)
+    plan = plan_gc(store, "EWR", "weather", ambient=fake.ambient)
+    execute_gc(store, plan, ambient=fake.ambient)
+    return {action.key.removeprefix("EWR/weather/") for action in plan.actions}
+
+
+def test_gc_takes_no_committed_file_before_that_of_another_attempt(catalog, writer, store, fake):
+    """Only the name of the first would tell that it was committed, and not at which task."""
+    ((path,), _), sharing = shared(writer, store, rows(1, 2, 3))
+    fake.move(3600)
+    (late,) = [add.path for add in write(store, sharing, rows(1, 2, 3), 2).adds()]
+    with writer.transaction() as tx:
+        tx.overwrite("hourly", rows(9), validate=False)
+    writer.checkpoint()
+    fake.move(7 * DAY_S - 1800)
+    commit(writer, 1, table="other")
+    writer.checkpoint()
+    fake.move(60)
+    assert not keep_house(store, fake) & {path, late}
+    before, after, _ = rebuilt(catalog, store, fake)
+    assert after == before == {"hourly": [9], "other": [0, 1]}
+
+
+def test_gc_takes_all_attempts_once_they_are_old(catalog, writer, store, fake):
+    ((path,), (stray,)), _ = shared(writer, store, rows(1, 2, 3))
+    with writer.transaction() as tx:
+        tx.overwrite("hourly", rows(9), validate=False)
+    writer.checkpoint()
+    fake.move(8 * DAY_S)
+    commit(writer, 1, table="other")
+    writer.checkpoint()
+    fake.move(60)
+    assert {path, stray} <= keep_house(store, fake)
