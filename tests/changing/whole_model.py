@@ -224,7 +224,7 @@ class Model:
         newest: dict[tuple, Any] = {}
         found: list[int] = []
         for (writer, path), file in table.files.items():
-            age = (file.clock, file.revision, writer, file.number, path)
+            age = (file.clock, writer, file.revision, file.number, path)
             for at, one in enumerate(file.ids):
                 key = tuple(self.value(one, column) for column in columns)
                 if None in key:
