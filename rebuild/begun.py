@@ -74,9 +74,10 @@ def _way_out(plan: RebuildPlan, url: str) -> str:
     folder = log_folder(plan.writer, plan.database)
     prefix = f"{url.rstrip('/')}/{folder}{name_prefix(plan.incarnation)}"
     return (
-        f"Nothing is lost: the old log reads as before, and nothing of incarnation "
-        f"{plan.incarnation} is in use. If the other one still runs, let it finish, or give the "
-        "options that it had. If it was broken off, and you are sure that none runs, delete the "
+        f"The old log reads as before, and nothing of incarnation {plan.incarnation} is read: it "
+        "has no checkpoint. If one is lost (`lakelog doctor` looks for that), put it back from a "
+        "copy. If the other rebuild still runs, let it finish, or give the options that it had. If "
+        "it was broken off, and you are sure that none runs, delete the "
         f"objects {prefix}* with the store's own tool, and run `lakelog rebuild URL "
         f"{plan.database} --writer {plan.writer} --execute` again"
     )

@@ -99,6 +99,8 @@ class Evidence:
         proofs: By transaction id, why it was committed.
         revisions: By transaction id, its number in the old log, where anything tells.
         members: By transaction id, its place among those of its revision, where the old log tells.
+        at_most: By transaction id, a revision that it was not above: a later one, whose number is
+            known, took out its files, or deleted rows of them.
         times_us: By transaction id, when it was committed, where the old log tells.
         before_us: By transaction id, a time before which it was committed.
         gaps: By id of a transaction of an earlier life the lost revisions of the log in use that it
@@ -118,6 +120,7 @@ class Evidence:
     proofs: dict[TransactionId, str] = field(default_factory=dict)
     revisions: dict[TransactionId, int] = field(default_factory=dict)
     members: dict[TransactionId, int] = field(default_factory=dict)
+    at_most: dict[TransactionId, int] = field(default_factory=dict)
     times_us: dict[TransactionId, int] = field(default_factory=dict)
     before_us: dict[TransactionId, int] = field(default_factory=dict)
     gaps: dict[TransactionId, Gap] = field(default_factory=dict)

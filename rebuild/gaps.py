@@ -13,6 +13,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ..catalog.format.segments import MAX_NUMBER
 from .evidence import Gap
 from .known_log import same_log
 
@@ -33,8 +34,8 @@ def place_in_gaps(
     """
     held = sorted({revision for revision, _ in known.committed.values()})
     lost = [Gap(one + 1, two - 1) for one, two in pairwise(held) if two - one > 1]
-    if not lost:
-        return
+    if held and not known.is_whole:  # its end may be lost, too
+        lost.append(Gap(held[-1] + 1, MAX_NUMBER))
     for transaction_id, item in transactions.items():
         if (
             transaction_id in known.committed

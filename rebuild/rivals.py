@@ -19,7 +19,7 @@ that held the other: then the file was added again, or the application forgotten
 - Where the log lost its end and went on otherwise (`Evidence.splits`) there are two histories, and
   none proves anything against what was begun in the other. The same holds where a proven rival was
   itself begun above another proven one: what it did again may have been done between the two; or
-  above one that added the file again, which somebody had taken out before.
+  if one was begun above a proven one that added the file again, which somebody had taken out.
 
 Source: docs/format.md, section 8; docs/maintenance.md.
 """
@@ -55,6 +55,7 @@ def rule_out(transactions: Mapping[TransactionId, FoundTransaction], evidence: E
         evidence: Of all transactions, as `prove` gave it.
     """
     _rule_out_by_epoch(transactions, evidence)
+    _bound(transactions, evidence)
     standing: dict[_Matter, list[FoundTransaction]] = defaultdict(list)
     adders = _adders(transactions, evidence)
     for item in sorted(transactions.values(), key=lambda item: _strength(item, evidence)):
@@ -121,7 +122,8 @@ def _weigh(
         again = any(
             _stood_below(third, other, evidence) for third in standing[matter]
         ) or _was_added_between(item, other, adders.get(matter, ()), evidence)
-        if not again and not split and _is_once(matter, item, other):
+        sure = not again and not split and _was_above(other, item, evidence)
+        if sure and _is_once(matter, item, other):
             evidence.disprove(item, why)
             return
         if matter[0] != _VERSION and not split and not again:
@@ -160,10 +162,11 @@ def _was_added_between(
     evidence: Evidence,
 ) -> bool:
     """Whether a file that both replace was added again after one was begun and before the other
-    one: the first took it out before that, or a third one did."""
+    one, whichever: the first took it out before that, or a third one did."""
     return any(
-        _stood_below(adder, other, evidence) and not _stood_below(adder, item, evidence)
+        _stood_below(adder, one, evidence) and not _stood_below(adder, two, evidence)
         for adder in adders
+        for one, two in ((other, item), (item, other))
     )
 
 
@@ -195,11 +198,36 @@ def _stood_below(other: FoundTransaction, item: FoundTransaction, evidence: Evid
         return False
     if other.incarnation != item.incarnation:
         return other.incarnation < item.incarnation
-    revision = evidence.revisions.get(other.transaction_id)
+    known = evidence.at_most.get(other.transaction_id)
+    revision = evidence.revisions.get(other.transaction_id, known)
     if revision is None or revision > item.base_revision:
         return False
     lowest = evidence.splits.get((item.log_id, item.incarnation))
     return lowest is None or revision < lowest  # from there on numbers are those of two histories
+
+
+def _was_above(other: FoundTransaction, item: FoundTransaction, evidence: Evidence) -> bool:
+    """Whether a proven transaction stood above the base of another one, for certain."""
+    revision = evidence.revisions.get(other.transaction_id, other.head_revision + 1)
+    return revision > item.base_revision
+
+
+def _bound(transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence) -> None:
+    """Fill in `Evidence.at_most`: within one incarnation, by what is proven."""
+    owners = {
+        (file.table, file.path): item for item in transactions.values() for file in item.files
+    }
+    for item in transactions.values():
+        revision = evidence.revisions.get(item.transaction_id)
+        if revision is None or item.transaction_id not in evidence.proofs:
+            continue
+        for name in item.replaces | item.touches:
+            owner = owners.get(name)
+            if owner is None or owner.transaction_id == item.transaction_id:
+                continue
+            if (owner.log_id, owner.incarnation) == (item.log_id, item.incarnation):
+                known = evidence.at_most.get(owner.transaction_id, revision)
+                evidence.at_most[owner.transaction_id] = min(known, revision - 1)
 
 
 def _rule_out_by_epoch(

@@ -19,8 +19,9 @@ On a store without put-if-absent two may commit one revision. There, instead of 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.format.folding import fold
 from ..catalog.format.frame import FrameKind, decode_frame
@@ -30,6 +31,7 @@ from ..catalog.format.seals import read_seal
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import LakelogError
+from .entries import Base, Entry, Meant, live_files
 from .shown_rows import changed_files
 from .truth import hold
 
@@ -43,47 +45,11 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from ..rebuild import RebuildPlan
     from .row_annals import RowAnnals
-    from .shown_rows import Asked
     from .simulation import World
 
 WRITER, DATABASE = "w", "db"
 BASE, FOLDER = base_folder(WRITER, DATABASE), log_folder(WRITER, DATABASE)
 DATA = f"{BASE}data/"
-
-
-class Entry(NamedTuple):
-    """A transaction object that stood.
-
-    Attributes:
-        incarnation, revision: Its place.
-        ids: Of the transactions in it.
-        live: Paths after it; None if that isn't known.
-        adds: Paths that it adds.
-        previous: The digest of the one before.
-        is_seal: Whether it seals its incarnation.
-    """
-
-    incarnation: int
-    revision: int
-    ids: frozenset[bytes]
-    live: frozenset[str] | None
-    adds: frozenset[str]
-    previous: bytes
-    is_seal: bool
-
-
-class Meant(NamedTuple):
-    """What a committer wants with one transaction: files that come, files that go, and what it
-    asked for of the table whose rows are looked at."""
-
-    adds: frozenset[str]
-    removes: frozenset[str]
-    asked: Asked | None = None
-
-
-def live_files(state: State) -> frozenset[str]:
-    """All live paths of a state."""
-    return frozenset(path for paths in state.files.paths() for path in paths.to_pylist())
 
 
 @dataclass(slots=True)
@@ -95,7 +61,7 @@ class Annals:
         owed: Folded paths that were committed and not removed since.
         undecided: Folded paths that plans of a rebuild named as undecided.
         current: The incarnation that readers read.
-        bases: Of each data file: the head when its transaction was begun, revision and id.
+        bases: Of each data file: the head when its transaction was begun.
         is_lossy: Whether objects of the log were lost.
         acknowledged: Transactions that their committers were told of.
         folds: Whether the store takes several spellings of a name for one.
@@ -112,7 +78,7 @@ class Annals:
     owed: dict[str, str] = field(default_factory=dict)
     undecided: set[str] = field(default_factory=set)
     current: int = 1
-    bases: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    bases: dict[str, Base] = field(default_factory=dict)
     is_lossy: bool = False
     acknowledged: set[bytes] = field(default_factory=set)
     folds: bool = False
@@ -152,6 +118,10 @@ class Annals:
                 self._switched(item.incarnation)
             elif item is not None and self.is_lossy:
                 self._forgive()  # a late checkpoint can make a lost log readable again
+
+    def begun_on(self, path: str, base: Base) -> None:
+        """A file was written by a transaction that was begun on a head."""
+        self.bases.setdefault(self.fold(path), base)
 
     def _data_changed(self, verb: str, key: str, path: str) -> None:
         if verb == "PUT":
@@ -210,10 +180,15 @@ class Annals:
         where = f"revision {message.revision} of incarnation {incarnation}"
         for path in removes:
             self.owed.pop(self.fold(path), None)
+        self._owe(adds, incarnation, where)
+
+    def _owe(self, adds: Iterable[str], incarnation: int, where: str) -> None:
         for path in adds:
             hold(self.fold(path) in self._objects, f"U1 {path} is committed, and isn't there")
             if incarnation not in self.sealed:
                 self.owed[self.fold(path)] = where
+        if self.is_lossy:
+            self._forgive()  # it may stand where a lost one did, below the head
 
     def _rows_landed(self, found: DecodedTransaction) -> None:
         if self.rows is not None:
@@ -284,11 +259,19 @@ class Annals:
         standing = self._back_from(state.digest)
         told: set[bytes] = set()
         begun_on = {base for path, base in self.bases.items() if not self._is_doubled(path)}
+        stood = Counter((entry.incarnation, one) for entry in self.entries.values()
+                        for one in entry.ids)  # fmt: skip
         for digest, entry in self.entries.items():
-            if any((entry.revision, one) in begun_on for one in entry.ids):
+            if any(
+                (entry.incarnation, entry.revision, one) in begun_on
+                and stood[entry.incarnation, one] == 1
+                for one in entry.ids
+            ):
                 told |= self._back_from(digest)
-        for digest in self.entries.keys() - standing - told:
-            for path in {self.fold(path) for path in self.entries[digest].adds} - live:
+        still = {path for digest in told - standing for path in self.entries[digest].adds}
+        still = {self.fold(path) for path in still} | live  # the rest was taken out, or isn't told
+        for digest in self.entries.keys() - (told - standing):
+            for path in {self.fold(path) for path in self.entries[digest].adds} - still:
                 self.owed.pop(path, None)
 
     def _is_doubled(self, path: str) -> bool:

@@ -30,10 +30,11 @@ from ..errors import (
 from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
 from ..rebuild import execute_rebuild
 from .actors import LONG_S, ROWS, TABLE, Actors
-from .annals import DATA, DATABASE, FOLDER, WRITER, Annals, Meant
+from .annals import DATA, DATABASE, FOLDER, WRITER, Annals
 from .cast import MARGINS
 from .changes import Changes
 from .doubles import FoldingStore
+from .entries import Meant, base_of
 from .row_annals import CHANGED, RowAnnals
 from .simulation import QUIET, Faults
 from .truth import Violation, hold
@@ -205,7 +206,7 @@ class Upheaval(Actors):
             writer = self._open(store)
             tx = writer.transaction()
             (path,) = tx.write(TABLE, ROWS)
-            self.annals.bases[self.annals.fold(path)] = tx._base[:2]
+            self.annals.begun_on(path, base_of(tx))
             self._commit(tx, Meant(frozenset({path}), frozenset()))
             infos = list(store.list(DATA))
             state = LogReader(store, WRITER, DATABASE, self.world.ambient()).load()

@@ -345,3 +345,27 @@ def gc_takes_committed_attempts_first() -> Any:
     from lakelog.gc import collect
 
     return mock.patch.object(collect, "keep_beside_others", lambda verdicts: verdicts)
+
+
+@plant("tests/rebuild/test_rebuild_rivals.py")
+def only_footers_tell_revisions() -> Any:
+    """Who took out its files is no later than a transaction whose number no footer tells."""
+    from lakelog.rebuild import rivals
+
+    return mock.patch.object(rivals, "_bound", return_value=None)
+
+
+@plant("tests/rebuild/test_rebuild_gaps.py")
+def the_end_of_a_rebuilt_log_is_never_lost() -> Any:
+    """A transaction of the life before is in no gap above the head."""
+    from lakelog.rebuild import gaps, rebuild
+
+    real = gaps.place_in_gaps
+
+    def planted(transactions: Any, evidence: Any, known: Any) -> None:
+        real(transactions, evidence, known)
+        for transaction_id, gap in list(evidence.gaps.items()):
+            if gap.last == gaps.MAX_NUMBER:
+                del evidence.gaps[transaction_id]
+
+    return mock.patch.object(rebuild, "place_in_gaps", planted)
