@@ -168,8 +168,6 @@ def _renamed(
     for name, column in columns.items():
         called = new.get(name, name)
         if called in found or (called in columns and called not in new and name in new):
-            if change.lenient and name in new:
-                continue
             raise _is_taken(called, table)
         if name in new and called != name:
             identity = _next(called, taken, change)

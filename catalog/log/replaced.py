@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 def replaced_since(
     before: State, after: State, table: str, paths: Sequence[str]
 ) -> dict[str, Any] | None:
-    """The history row of a commit that may have put rows of some files into others, or added them
-    again: one that took files of the table out and added some, if any of these files is gone.
+    """The history row of a commit that may have put rows of some files into others: one that took
+    files of the table out and added some, if any of these files is gone. Or of one that added any
+    of them again, whichever commit had taken it out.
 
     Args:
         before: In which they are live.
@@ -36,11 +37,19 @@ def replaced_since(
         return None
     rows = after.table_of(table)[0].table(table)
     newest = column([before.revision], pa.int64())[0]
+    wanted = column(paths, pa.string())
+    again = rows.filter(pc.greater(rows.column("revision"), newest))
+    again = again.filter(pc.is_in(again.column("path"), wanted))
+    later = after.history.after(before.revision)
+    if again.num_rows:
+        came = set(again.column("revision").to_pylist())
+        found = (row for row in later if row["revision"] in came)
+        return next(found, {"revision": min(came), "operation": "no longer in the history"})
     live = rows.filter(pc.less_equal(rows.column("revision"), newest))
-    there = pc.is_in(column(paths, pa.string()), live.column("path").combine_chunks())
+    there = pc.is_in(wanted, live.column("path").combine_chunks())
     if pc.all(there).as_py():
         return None
-    for row in after.history.after(before.revision):
+    for row in later:
         if row["files_removed"] and row["files_added"]:
             gist = read_gist(row["summary"])
             whole = gist.tables is not None and len(gist.tables) == gist.table_count

@@ -51,6 +51,18 @@ def test_a_change_that_stands_in_some_logs_is_made_in_the_others(lake: Lake) -> 
     assert lake.now.cut.revisions == {"u": 0, "v": 1, "w": 1}
 
 
+def test_no_column_gets_the_name_of_another_one_in_any_log(lake: Lake) -> None:
+    """Nor is a column left out for it."""
+    before = lake.rows()
+    for rename in ({"a": "b"}, {"b": "a"}):
+        with pytest.raises(SchemaConflict, match="already"):
+            lake.catalog.evolve("db", "t", rename=rename)
+    assert lake.rows() == before
+    assert lake.now.cut.revisions == {"u": 0, "v": 0, "w": 0}
+    lake.catalog.evolve("db", "t", rename={"a": "b", "b": "a"})
+    assert lake.rows() == [{"b": "x", "a": 1}, {"b": "y", "a": None}]
+
+
 def test_an_older_column_of_another_log_is_told_and_can_be_read_by_another_name(lake: Lake) -> None:
     lake.do(write(b=(INT, [7])), writer="w")
     lake.do(lambda tx: tx.evolve("t", drop=["b"], add={"b": INT}, default={"b": 50}), writer="v")

@@ -238,7 +238,9 @@ def test_a_delete_while_rows_are_written_anew_is_a_conflict(lake, how) -> None:
     assert rows(lake) == left("a2", "b2")
 
 
-@pytest.mark.parametrize("how", ["rewrite", "overwrite", "by hand", "restore"])
+@pytest.mark.parametrize(
+    "how", ["rewrite", "overwrite", "by hand", "restore", "gone, then restored", "gone, then added"]
+)
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_files_that_were_replaced_since_the_cut_are_told(lake, how, name) -> None:
     """The delete would not hold of their rows: they would be read on."""
@@ -251,6 +253,18 @@ def test_files_that_were_replaced_since_the_cut_are_told(lake, how, name) -> Non
     elif how == "by hand":
         data = pa.table({"w": [name] * 2, "n": [2, 5]})
         do(lake, name, lambda tx: [tx.remove(path), tx.write("t", data)])
+    elif how == "gone, then restored":
+        do(lake, name, lambda tx: tx.remove(path))
+        lake.restore("db", to=cut.token, execute=True)
+    elif how == "gone, then added":
+        with lake.writer(name, "db") as writer:
+            with writer.transaction() as tx:
+                (path,) = tx.write("t", pa.table({"w": [name] * 2, "n": [2, 5]}))
+            cut = lake.snapshot("db")
+            with writer.transaction() as tx:
+                tx.remove(path)
+            with writer.transaction() as tx:
+                tx.add("t", path)
     else:
         do(lake, name, lambda tx: tx.delete("t", "n = 5", mode="rows"))
         lake.restore("db", to=cut.token, execute=True)

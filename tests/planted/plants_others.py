@@ -233,3 +233,17 @@ def diff_compares_each_log_alone() -> Any:
     from lakelog.catalog.log import compared
 
     return mock.patch.object(compared, "_named", return_value={})
+
+
+@plant(f"{TESTS}::test_files_that_were_replaced_since_the_cut_are_told")
+def what_went_and_came_back_is_deleted_of() -> Any:
+    """A delete of a cut is committed that holds of none of the rows of a file that came back."""
+    from lakelog.catalog.commit import other_logs
+
+    real = other_logs.replaced_since
+
+    def planted(before: Any, after: Any, table: str, paths: Any) -> Any:
+        row = real(before, after, table, paths)
+        return row if row is not None and row.get("files_removed") else None
+
+    return mock.patch.object(other_logs, "replaced_since", planted)
