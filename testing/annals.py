@@ -276,11 +276,12 @@ class Annals:
 
     def _is_doubled(self, path: str) -> bool:
         """Whether a file has the id of another commit's transaction, as a process and its double
-        may draw one id for two: then it is no proof."""
+        may draw one id for two, also if one of them was never committed: then it is no proof."""
         name = parse_data_file(path)
         if name is None:
             return False
-        return sum(name.transaction_id in entry.ids for entry in self.entries.values()) > 1
+        own = [one for one in self.entries.values() if name.transaction_id in one.ids]
+        return len(own) > 1 or any(path not in map(self.fold, one.adds) for one in own)
 
     def _back_from(self, digest: bytes) -> set[bytes]:
         """A transaction, and all those that it stands on."""
