@@ -265,7 +265,7 @@ def _time_us(item: FoundTransaction, evidence: Evidence, latest_us: int) -> int:
     known = evidence.times_us.get(item.transaction_id)
     if known is not None:
         return known
-    stored = max((one.modified_at_us or 0 for one in item.written), default=0)
+    stored = item.stored_us
     before_us = evidence.before_us.get(item.transaction_id)
     if before_us is not None and 0 < stored < before_us:
         return stored

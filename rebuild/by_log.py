@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .evidence import FoundTransaction, of_kind
 from .known_log import LiveFile, live_files, same_log
+from .old_state import LIVE_IN_LOG
 from .values import derived_id
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from .known_log import KnownLog
     from .scanned import OwnFile
     from .values import FileName
-
-_PROOF = "its files are live in the old log"
 
 
 class _Maker(NamedTuple):
@@ -95,7 +94,7 @@ class _Told:
             return
         item = max(likely, key=lambda maker: (maker.wrote is None, maker.item.age)).item
         self._evidence.revisions.setdefault(item.transaction_id, file.revision)
-        self._evidence.proofs.setdefault(item.transaction_id, _PROOF)
+        self._evidence.proofs.setdefault(item.transaction_id, LIVE_IN_LOG)
 
     def _can_be(self, maker: _Maker, file: LiveFile) -> bool:
         """Whether a transaction that the history holds no more may have been that revision."""
@@ -113,7 +112,7 @@ class _Told:
         epochs = self._epochs()
         for transaction_id, files in self._added.items():
             revision = files[0].revision
-            self._evidence.proofs.setdefault(transaction_id, _PROOF)
+            self._evidence.proofs.setdefault(transaction_id, LIVE_IN_LOG)
             self._evidence.revisions.setdefault(transaction_id, revision)
             item = self._transactions.get(transaction_id)
             if item is None:

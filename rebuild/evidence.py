@@ -79,6 +79,11 @@ class FoundTransaction:
         return [*self.files, *self.said]
 
     @property
+    def stored_us(self) -> int:
+        """When the store got the last of what was written; 0 if nothing tells."""
+        return max((one.modified_at_us or 0 for one in self.written), default=0)
+
+    @property
     def age(self) -> tuple[int, int, int, TransactionId]:
         """Sorts transactions by when they were begun."""
         return self.epoch, self.base_revision, self.clock, self.transaction_id

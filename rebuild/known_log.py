@@ -7,7 +7,7 @@ Source: docs/format.md, sections 4.7 and 8.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -33,10 +33,8 @@ _FACTS = (
     *("path", "partition", "first_clock", "last_clock", "schema_fingerprint"),
     *("size_bytes", "row_count", "footer_bytes", "footer_digest"),
 )
-
-
 # What a log says of a file, whatever its footer says.
-ROW = ("partition", "first_clock", "last_clock", "schema_fingerprint")
+ROW: Final = ("partition", "first_clock", "last_clock", "schema_fingerprint")
 
 
 class LiveFile(NamedTuple):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .values import FileName, SchemaName
 
 
+LIVE_IN_LOG: Final = "its files are live in the old log"
 # Of a last commit that is lost nothing else tells: it looks like one that was never made.
 _NOT_HELD: Final = (
     "the old log, which can be read, doesn't hold it: it was never committed, unless the log has "
@@ -65,7 +66,7 @@ def _judge(item: FoundTransaction, evidence: Evidence, known: KnownLog) -> None:
         evidence.proofs.pop(transaction_id, None)
         evidence.undecided[transaction_id] = _NOT_HELD
     elif any((file.table, file.path) in known.live for file in item.files):
-        evidence.proofs[transaction_id] = "its files are live in the old log"
+        evidence.proofs[transaction_id] = LIVE_IN_LOG
     elif transaction_id not in evidence.proofs:
         evidence.undecided[transaction_id] = (
             "none of its files is live in the old log, whose history begins at revision "

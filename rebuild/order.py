@@ -91,7 +91,7 @@ def _places(
     latest = {
         epoch: (
             [*accumulate((item.clock for item in items), max)],
-            [*accumulate(map(_stored_us, items), max)],
+            [*accumulate((item.stored_us for item in items), max)],
         )
         for epoch, items in known.items()
     }
@@ -102,18 +102,13 @@ def _places(
             slot = item.head_revision + 1
             clocks, times = latest.get(item.epoch, ((), ()))
             earlier = bisect_left(clocks, item.clock)
-            if stored := _stored_us(item):  # users count clocks as they like; a copy has new times
-                earlier = min(earlier, bisect_right(times, stored))
+            if item.stored_us:  # users count clocks as they like, and a copy has new times
+                earlier = min(earlier, bisect_right(times, item.stored_us))
             if earlier:
                 slot = max(slot, evidence.revisions[known[item.epoch][earlier - 1].transaction_id])
         member = evidence.members.get(transaction_id, 0)
         places[transaction_id] = (item.epoch, slot, member, item.clock, transaction_id)
     return places
-
-
-def _stored_us(item: FoundTransaction) -> int:
-    """When the store got the last of what was written; 0 if nothing tells."""
-    return max((one.modified_at_us or 0 for one in item.written), default=0)
 
 
 def _known_by_epoch(

@@ -208,6 +208,8 @@ def _stood_below(other: FoundTransaction, item: FoundTransaction, evidence: Evid
 
 def _was_above(other: FoundTransaction, item: FoundTransaction, evidence: Evidence) -> bool:
     """Whether a proven transaction stood above the base of another one, for certain."""
+    if other.incarnation != item.incarnation:
+        return other.incarnation > item.incarnation
     revision = evidence.revisions.get(other.transaction_id, other.head_revision + 1)
     return revision > item.base_revision
 
