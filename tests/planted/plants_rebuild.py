@@ -369,3 +369,23 @@ def the_end_of_a_rebuilt_log_is_never_lost() -> Any:
                 del evidence.gaps[transaction_id]
 
     return mock.patch.object(rebuild, "place_in_gaps", planted)
+
+
+@plant(
+    "tests/rebuild/test_rebuild_by_log.py::test_of_equal_clocks_the_later_commit_stays_the_newest"
+)
+def commits_are_in_the_order_of_any_clocks() -> Any:
+    """Of a lost log commits stand behind all that have lower clocks, whatever the store tells."""
+    from lakelog.rebuild.evidence import FoundTransaction
+
+    return mock.patch.object(FoundTransaction, "stored_us", 0)
+
+
+@plant(
+    "tests/rebuild/test_rebuild_rivals.py::test_of_two_that_nothing_puts_in_order_none_is_disproved"
+)
+def a_proven_rival_stood_above() -> Any:
+    """A transaction is disproved by one of which nothing tells that it came later."""
+    from lakelog.rebuild import rivals
+
+    return mock.patch.object(rivals, "_was_above", return_value=True)

@@ -48,6 +48,27 @@ class Lake:
             writer, lambda tx: tx.write("t", pa.table({"n": [*values]}), **options)
         )
 
+    def again(self, writer, path, *partition, **options):
+        """A file is taken out, and added again, in one commit."""
+
+        def does(tx):
+            tx.remove(path)
+            tx.add("t", path, *partition, **options)
+
+        self.change(writer, does)
+
+    def end(self, writer):
+        """A commit to another table, and a checkpoint."""
+        self.change(writer, lambda tx: tx.write("u", pa.table({"z": [1]})))
+        writer.checkpoint()
+
+    def lose_by(self, way):
+        """What else than the checkpoint tells of transactions is gone, in one way or another."""
+        if way == "pruned":
+            self.age()
+        else:
+            self.lose_objects()
+
     def put_foreign(self):
         body = io.BytesIO()
         pq.write_table(pa.table({"n": [10]}), body)
@@ -152,18 +173,9 @@ def test_the_newest_row_of_a_key_by_a_clock_that_was_told_again(lake, way):
         (path,) = lake.change(writer, lambda tx: tx.write("t", both[0], clock=(1, 1)))
         lake.change(writer, lambda tx: tx.evolve("t", key=["n"]))
         lake.change(writer, lambda tx: tx.write("t", both[1], clock=(2, 2)))
-
-        def again(tx):
-            tx.remove(path)
-            tx.add("t", path, "moved", clock=(3, 3))
-
-        lake.change(writer, again)
-        lake.change(writer, lambda tx: tx.write("u", pa.table({"z": [1]})))
-        writer.checkpoint()
-    if way == "pruned":
-        lake.age()
-    else:
-        lake.lose_objects()
+        lake.again(writer, path, "moved", clock=(3, 3))
+        lake.end(writer)
+    lake.lose_by(way)
     assert lake.stays_as_it_is() == ["{'n': 1, 'v': 10}"]
 
 
@@ -205,12 +217,8 @@ def test_a_file_that_was_found_before_a_delete_or_after(lake, way, found):
         lake.delete_of_cut()
         if found == "after":
             lake.change(writer, lambda tx: tx.add("t", FOREIGN))
-        lake.change(writer, lambda tx: tx.write("u", pa.table({"z": [1]})))
-        writer.checkpoint()
-    if way == "pruned":
-        lake.age()
-    else:
-        lake.lose_objects()
+        lake.end(writer)
+    lake.lose_by(way)
     there = ["{'n': 10}"] if found == "after" else []
     assert lake.stays_as_it_is() == ["{'n': 0}", *there]
 
@@ -220,22 +228,14 @@ def test_rows_come_back_with_their_file(lake, way):
     with lake.writer() as writer:
         (path,) = lake.write(writer)(0, 10)
         lake.delete_of_cut()
-
-        def again(tx):
-            tx.remove(path)
-            tx.add("t", path)
-
-        lake.change(writer, again)
-        lake.change(writer, lambda tx: tx.write("u", pa.table({"z": [1]})))
-        writer.checkpoint()
-    if way == "pruned":
-        lake.age()
-    elif way == "objects lost":
-        lake.lose_objects()
-    else:
+        lake.again(writer, path)
+        lake.end(writer)
+    if way == "at a copy":
         source, lake = lake, Lake(lake.fake, "copy")
         replicate(source.catalog, lake.catalog)
         lake.fake.move(60)
+    else:
+        lake.lose_by(way)
     assert lake.stays_as_it_is() == ["{'n': 0}", "{'n': 10}"]
 
 
@@ -253,6 +253,13 @@ def test_a_file_that_a_rebuild_took_in_stays_before_what_was_deleted_of_it(lake)
         assert lake.stays_as_it_is() == ["{'n': 0}", "{'n': 1}"]
 
 
+def wait_for(is_so):
+    until = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
 def test_commits_of_several_threads_keep_their_order(lake):
     """A cut names the last of those that stand in one object."""
     slow, gate = FaultyStore(lake.store), threading.Event()
@@ -268,14 +275,15 @@ def test_commits_of_several_threads_keep_their_order(lake):
             begun[-1].write("t", pa.table({"n": [value]}))
         gate.clear()
         threads = [threading.Thread(target=begun[number].commit) for number in (0, 2, 1)]
-        for thread in threads:
+        puts, waiting = len(slow.script.puts), writer._session._queue._queue
+        for number, thread in enumerate(threads):  # the first is held at its put, the others queue
             thread.start()
-            time.sleep(0.05)
+            wait_for(lambda n=number: len(slow.script.puts) > puts and len(waiting) == n)
         gate.set()
         for thread in threads:
             thread.join()
         members = catalog.history("db", "w")["transaction_ids"].to_pylist()
-        assert max(map(len, members)) > 1
+        assert [len(some) for some in members] == [1, 1, 2]
         lake.delete_of_cut()
         lake.write(writer)(1)
     assert lake.stays_as_it_is() == ["{'n': 0}", "{'n': 1}"]

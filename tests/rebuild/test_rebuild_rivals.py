@@ -64,19 +64,20 @@ def restore(catalog, table, revision):
     catalog.restore("db", table, to={"w": revision}, execute=True)
 
 
+def replace(table, path, *values):
+    def does(tx):
+        tx.remove(path)
+        tx.write(table, rows(*values))
+
+    return does
+
+
 def test_a_file_that_was_restored_is_replaced_again(catalog, first, writer):
-    def in_its_place(*values):
-        def does(tx):
-            tx.remove(first)
-            tx.write("t", rows(*values))
-
-        return does
-
-    overlapping(writer, in_its_place(1, 2))
+    overlapping(writer, replace("t", first, 1, 2))
     restore(catalog, "t", 1)
     with catalog.writer("w", "db", checkpoint_every=0) as owner:
         commit(owner, lambda tx: tx.write("u", rows(8)))
-        commit(owner, in_its_place(100, 200))
+        commit(owner, replace("t", first, 100, 200))
     plan = comes_back(catalog)
     assert not any(item.kind == "disproved" for item in plan.left_out)
 
@@ -85,19 +86,11 @@ def test_a_file_elsewhere_that_was_restored_is_replaced_again(catalog, writer, t
     pq.write_table(rows(1, 2, 3), tmp_path / "raw.parquet")
     commit(writer, lambda tx: tx.add("e", str(tmp_path / "raw.parquet")))
     (path,) = catalog.snapshot("db").files("e")["path"].to_pylist()
-
-    def in_its_place(*values):
-        def does(tx):
-            tx.remove(path)
-            tx.write("e", rows(*values))
-
-        return does
-
-    overlapping(writer, in_its_place(1, 2))
+    overlapping(writer, replace("e", path, 1, 2))
     restore(catalog, "e", 2)
     with catalog.writer("w", "db", checkpoint_every=0) as owner:
         commit(owner, lambda tx: tx.write("u", rows(8)))
-        commit(owner, in_its_place(100))
+        commit(owner, replace("e", path, 100))
     comes_back(catalog)
 
 
@@ -105,19 +98,35 @@ def test_a_version_that_was_forgotten_comes_again(catalog, fake, writer):
     made = []
     batch = {"app_id": "x", "app_version": 1}
     overlapping(writer, lambda tx: made.extend(tx.write("t", rows(4))), **batch)
-
-    def in_its_place(tx):
-        tx.remove(made[0])
-        tx.write("t", rows(5))
-
     fake.move(100)
-    commit(writer, in_its_place)
+    commit(writer, replace("t", made[0], 5))
     fake.move(100)
     writer.forget(applications_before=dt.datetime.fromtimestamp(fake.wall_us / 1e6, dt.UTC))
     fake.move(1)
     commit(writer, lambda tx: tx.write("u", rows(8)))
     commit(writer, lambda tx: tx.write("t", rows(100)), **batch)
     comes_back(catalog)
+
+
+def test_of_two_that_nothing_puts_in_order_none_is_disproved(catalog, fake, writer):
+    """As before, but what proves the first of the two is the last commit, like the second."""
+    made = []
+    batch = {"app_id": "x", "app_version": 1}
+    overlapping(writer, lambda tx: made.extend(tx.write("t", rows(4))), **batch)
+    fake.move(100)
+    writer.forget(applications_before=dt.datetime.fromtimestamp(fake.wall_us / 1e6, dt.UTC))
+    fake.move(1)
+    commit(writer, lambda tx: tx.write("u", rows(8)))
+    again, other = writer.transaction(**batch), writer.transaction()
+    (path,) = again.write("t", rows(100))
+    again.commit()
+    replace("t", made[0], 5)(other)
+    other.commit()
+    catalog.store.delete(
+        [info.key for info in catalog.store.list("w/db/") if "/data/" not in info.key]
+    )
+    plan = plan_rebuild(catalog, "w", "db")
+    assert path in plan.live or path in plan.undecided
 
 
 def test_a_table_that_was_forgotten_is_defined_anew(catalog, writer):
