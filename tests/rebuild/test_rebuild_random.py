@@ -117,11 +117,16 @@ class World:
         self.end(begun, info)
 
     def commit_together(self, all_begun) -> None:
-        """As threads would: one object for all. The order within is that of the list."""
+        """As threads would: one object for all, but for those that remove files. The order within
+        an object is that of the list."""
         owner = self.owners[-1]
         results = owner._session._commit_all([begun[0]._intent for begun in all_begun])
-        for begun, result in zip(all_begun, results):
-            self.end(begun, result if isinstance(result, CommitInfo) else None)
+        infos = [result if isinstance(result, CommitInfo) else None for result in results]
+        revisions = [info.revision for info in infos if info]
+        self.reordered |= revisions != sorted(revisions)
+        ended = list(zip(all_begun, infos))
+        for begun, info in sorted(ended, key=lambda one: one[1].revision if one[1] else -1):
+            self.end(begun, info)
 
     def collect(self) -> None:
         """Delete the files that are not live any more, those of discarded transactions too."""
