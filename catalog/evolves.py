@@ -56,8 +56,8 @@ class EvolvesTables(ABC):
         Returns:
             One for each writer whose log knows the table.
         Raises:
-            UsageError, SchemaConflict, InvalidSchema: As `Transaction.evolve`; nothing was
-                committed.
+            UsageError, SchemaConflict, InvalidSchema: As `Transaction.evolve`, and where a log has
+                a column that is to be added, with another default; nothing was committed.
             TableNotFound, WriterNotFound: No log of these knows the table, or there is none.
             CapabilityMissing: The store has no put-if-absent, so nobody but the owner can commit:
                 use `Transaction.evolve` in each writer.

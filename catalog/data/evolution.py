@@ -186,13 +186,30 @@ def _add(columns: dict[str, _Column], taken: set[Identity], change: Change, tabl
                 hint="Rows that are there would change: write them anew with the value",
             )
     for name, kind in change.add.items():
-        if name in columns:
-            if change.lenient and columns[name].kind.equals(kind):
-                continue
-            raise _is_taken(name, table)
         value = change.default.get(name)
         default = None if value is None else _value(name, value, kind)
+        if name in columns:
+            if change.lenient and columns[name].kind.equals(kind):
+                _refuse_other_default(name, columns[name].default, default, table)
+                continue
+            raise _is_taken(name, table)
         columns[name] = _Column(kind, (_next(name, taken, change),), default)
+
+
+def _refuse_other_default(
+    name: str, stands: pa.Scalar | None, asked: pa.Scalar | None, table: str
+) -> None:
+    """Refuse a default for a column that a log has already with another one, or with none."""
+    if asked is None or (stands is not None and asked.equals(stands)):
+        return
+    has = "no default" if stands is None else f"the default {stands.as_py()!r:.60}"
+    raise SchemaConflict(
+        f"Column {name!r} of table {table!r} is in a log already, with {has}, not "
+        f"{asked.as_py()!r:.60}",
+        key=name,
+        hint="Rows that are there would change. Add it only in the logs that lack it: writers=[...]"
+        ", or without default=",
+    )
 
 
 def _widen(columns: dict[str, _Column], change: Change, table: str) -> None:

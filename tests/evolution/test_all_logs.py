@@ -51,6 +51,18 @@ def test_a_change_that_stands_in_some_logs_is_made_in_the_others(lake: Lake) -> 
     assert lake.now.cut.revisions == {"u": 0, "v": 1, "w": 1}
 
 
+@pytest.mark.parametrize(("stands", "said"), [(3, "default 3"), (None, "no default")])
+def test_a_default_beside_another_one_is_refused(lake: Lake, stands: int | None, said: str) -> None:
+    """Left out unseen, files of that log would show another value, or null."""
+    lake.catalog.evolve("db", "t", writers=["v"], add={"n": INT}, default={"n": stands})
+    with pytest.raises(SchemaConflict, match=f"a log already, with.* {said}, not 4") as caught:
+        lake.catalog.evolve("db", "t", add={"n": INT}, default={"n": 4})
+    assert lake.now.cut.revisions == {"u": 0, "v": 1, "w": 0}
+    assert "writers=" in str(caught.value.hint)
+    lake.catalog.evolve("db", "t", writers=["w"], add={"n": INT}, default={"n": 4})
+    assert lake.rows(columns=["n"]) == [{"n": stands}, {"n": 4}]
+
+
 def test_no_column_gets_the_name_of_another_one_in_any_log(lake: Lake) -> None:
     """Nor is a column left out for it."""
     before = lake.rows()

@@ -7,6 +7,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from at_speed import at_speed
@@ -16,14 +17,19 @@ _FOR_GOOD = ExitStack()
 
 
 def outcomes(first: int, count: int, processes: int) -> Iterator[Outcome]:
-    """The outcome of each seed, in no order."""
+    """The outcome of each seed, in no order.
+
+    Raises:
+        BrokenProcessPool: A history ended its process.
+    """
     seeds = range(first, first + count)
     if processes == 1:
         with _rarely_collecting(), at_speed():
             yield from map(run_history, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(processes, _begin) as pool:
-        yield from pool.imap_unordered(run_history, seeds, chunksize=50)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+        yield from pool.map(run_history, seeds, chunksize=50)
 
 
 def _settle_in() -> None:
