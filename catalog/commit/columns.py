@@ -112,8 +112,10 @@ class Columns:
             SchemaConflict: Its files disagree about the type of a column that stays.
         """
         actions = self.unless_changed(table, lambda: self._evolved(table, change, removed))
-        if self._session.ask(lambda state: bool(state.schemas_of(table).of_table(table))):
-            self._intent.fits.append(partial(refuse_forgotten, table))
+        schemas = self._session.ask(lambda state: state.schemas_of(table).of_table(table))
+        if schemas:
+            known = frozenset(entry.fingerprint for entry in schemas)
+            self._intent.fits.append(partial(refuse_forgotten, table, known))
         return actions
 
     def _evolved(

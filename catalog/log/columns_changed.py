@@ -11,7 +11,7 @@ from ...errors import ColumnsChanged
 from ..format.definitions import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from .build import Intent
     from .state import State
@@ -48,17 +48,22 @@ def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
                 names[action.definition.table] = name_of(data)
 
 
-def refuse_forgotten(table: str, state: State) -> None:
+def refuse_forgotten(table: str, known: Collection[bytes], state: State) -> None:
     """Refuse to define columns of a table that was forgotten since: nobody would see it, and the
     next one who writes it would be held to columns that no table has.
 
+    Args:
+        known: Fingerprints of the schemas that the table had. If others came and none of them is
+            left, it was dropped and written anew.
     Raises:
         ColumnsChanged: It was.
     """
-    if not state.schemas_of(table).of_table(table):
-        raise ColumnsChanged(
-            f"Table {table!r} of {state.writer}/{state.database} was dropped by another commit "
-            "since this transaction looked at its columns",
-            key=table,
-            hint="Nothing was committed. Write to the table first, if it is to be there",
-        )
+    if any(entry.fingerprint in known for entry in state.schemas_of(table).of_table(table)):
+        return
+    raise ColumnsChanged(
+        f"Table {table!r} of {state.writer}/{state.database} was dropped by another commit "
+        "since this transaction looked at its columns",
+        key=table,
+        hint="Nothing was committed. If it was written anew, begin another transaction; else write "
+        "to it first",
+    )

@@ -250,6 +250,24 @@ def test_columns_of_a_table_that_was_dropped_meanwhile_are_not_changed(lake: Lak
     assert lake.rows() == [{"a": "y", "c": 3}]
 
 
+def test_columns_of_a_table_that_was_written_anew_meanwhile_are_not_changed(lake: Lake) -> None:
+    """It has other columns, of which the change knows nothing."""
+    with lake.catalog.writer("w", "db", shared=True) as writer:
+        late = writer.transaction()
+        late.evolve("t", drop=["b"])
+        lake.catalog.drop("db", "t", execute=True)
+        with (
+            lake.catalog.writer("w", "db", shared=True) as other,
+            other.transaction() as tx,
+        ):
+            tx.write("t", pa.table({"z": ["y"]}))
+        with pytest.raises(ColumnsChanged, match="'t' of w/db was dropped"):
+            late.commit()
+    assert lake.rows() == [{"z": "y"}]
+    lake.do(write(b=(INT, [3])))
+    assert lake.rows(columns=["b"]) == [{"b": None}, {"b": 3}]
+
+
 def test_a_conflict_ends_where_its_column_is_dropped() -> None:
     lake = Lake()
     lake.do(write(a=(INT, [1]), b=(INT, [1])))
