@@ -12,17 +12,20 @@ transaction comes
    impossible (rule A) or is promised not to happen (rule B).
 
 Rule A, on stores with put-if-absent, for names made by lakelog: the epoch in the name is below that
-of the head that was read. Every committer asks for the one name after the head it knows. If that
-head is older than ours, the name is taken: it replays and sees the higher epoch, by which an owner
-is fenced for good and a guest's files are void (`EpochChanged`). If it is our head or a later one,
-it knew the epoch before it asked. (That a taken name might have been pruned meanwhile is what the
-prune floor rules out.) So no transaction that names the file can come any more: it is an orphan at
-once, and no clock is asked.
+of the head that was read, and the file was there before the first transaction of that epoch. Every
+committer asks for the one name after the head it knows. If that head is older than ours, the name
+is taken: it replays and sees the higher epoch, by which an owner is fenced for good and a guest's
+files are void (`EpochChanged`). If it is our head or a later one, it knew the epoch before it
+asked. (That a taken name might have been pruned meanwhile is what the prune floor rules out.) A
+replication puts transactions of any epoch, and their files before them: but what is of a past one
+only once that is past there, too (`replication.one_log`), so that such a file is younger than its
+epoch's end. So no transaction that names the file can come any more: it is an orphan at once.
 
-Rule B, for everything else (files of the live epoch or of one to come, foreign names, any name on a
-store without put-if-absent): the file is at least `Margins.gc_grace_s` old by the store's clock. A
-file of unknown age, or from the future, is young. The promise is the committer's: it doesn't commit
-a file, nor add one that it found, that is older than half of that; the other half is for the put.
+Rule B, for everything else (files of the live epoch or of one to come, those that came when their
+epoch was past, foreign names, any name on a store without put-if-absent): the file is at least
+`Margins.gc_grace_s` old by the store's clock. A file of unknown age, or from the future, is young.
+The promise is the committer's: it doesn't commit a file, nor add one that it found, that is older
+than half of that; the other half is for the put. Nor does a replication rely on such a file.
 
 A file counts as named also where a later transaction removes it again: what counts is every path
 that is live at the oldest readable revision or is added by any later one, since all of these can
@@ -90,6 +93,7 @@ from .foreign_log import refuse_foreign_log
 from .plan import Deletion, Facts, Kept, Plan
 from .retained import Retained, digests_of, follow, read_retained
 from .rules import Rules, Verdict
+from .superseded import superseded_at
 from .taken_out import arrival_s, judge_by_tellers
 
 if TYPE_CHECKING:
@@ -137,9 +141,9 @@ def plan_gc(
         LostTail: What would be deleted proves that the log was longer, or is another's.
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
-        segments, each later transaction, and all of other incarnations; 1 or 2 GET for each of up
-        to 96 transactions whose files may be orphans, but of those that go at least 1 an epoch;
-        those of `actions.keep_needed` and `taken_out.judge_by_tellers`.
+        segments, each later transaction, and all of other incarnations; 1 HEAD of a transaction; 1
+        or 2 GET for each of up to 96 transactions whose files may be orphans, but of those that go
+        at least 1 an epoch; those of `actions.keep_needed` and `taken_out.judge_by_tellers`.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -315,6 +319,7 @@ def _look(
     assert state.log is not None
     rules = Rules(
         state.epoch,
+        superseded_at(context, state),
         state.first_epoch,
         EPOCH + dt.timedelta(microseconds=state.begun_at_us),
         state.log.incarnation,

@@ -49,6 +49,7 @@ class Rules:
 
     Attributes:
         epoch: Of the head.
+        superseded_at: When that epoch began, by the store's clock; None: nobody knows any more.
         first_epoch, begun_at: Of the incarnation: the epoch of its revision 0, and when it began.
         incarnation: Its number.
         exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
@@ -63,6 +64,7 @@ class Rules:
     """
 
     epoch: int
+    superseded_at: dt.datetime | None
     first_epoch: int
     begun_at: dt.datetime
     incarnation: int
@@ -90,7 +92,7 @@ class Rules:
         doubt = self._doubt(info, name)
         if doubt and not self.undecided:
             return Verdict(False, doubt + _ASK)
-        if not doubt and self.exclusive and name is not None and name.epoch < self.epoch:
+        if not doubt and name is not None and self._is_superseded(info, name):
             when = f"written under epoch {name.epoch}, superseded by {self.epoch}"
             return Verdict(True, self._reason(name, when))
         grace = span_text(self.margins.gc_grace_s)
@@ -100,6 +102,13 @@ class Rules:
         if doubt:
             return Verdict(True, f"asked for: {doubt}", asked=True)
         return Verdict(True, self._reason(name, f"written at least {grace} ago"))
+
+    def _is_superseded(self, info: ObjectInfo, name: DataFile) -> bool:
+        """Whether no transaction to come can name a file. What came here when a higher epoch had
+        begun may be what a replication brought: it names files whatever their epoch."""
+        if not self.exclusive or name.epoch >= self.epoch or self.superseded_at is None:
+            return False
+        return info.modified_at is not None and info.modified_at < self.superseded_at
 
     def is_older(self, info: ObjectInfo) -> bool:
         """Whether a file may be older than the incarnation: it was not surely written since."""

@@ -55,10 +55,11 @@ class Carrier:
         with self.room.held(_GUESS_BYTES if file.is_deletes else file.size_bytes):
             body = self.source.get(key)
             check_body(body, key, file)
-            if age_s is not None:  # the same bytes, so that gc takes the file for a new one
-                self.destination.put(key, body)
-                return len(body), False
-            return len(body), self.put(key, body)
+            if age_s is None and self.put(key, body):
+                return len(body), True
+            if age_s is not None or self._is_old(key):
+                self.destination.put(key, body)  # the same bytes, but young: so gc leaves the file
+            return len(body), False
 
     def put(self, key: str, body: bytes) -> bool:
         """Put an object if none is there; whether it was put.
@@ -107,6 +108,16 @@ class Carrier:
         except ObjectNotFound:
             return None
         return self.since_s(info)
+
+    def _is_old(self, key: str) -> bool:
+        """Whether gc may be about to take an object, or has just taken it.
+
+        Requests: 1 HEAD.
+        """
+        try:
+            return self.since_s(self.destination.head(key)) >= self.old_s
+        except ObjectNotFound:
+            return True
 
     def since_s(self, info: ObjectInfo) -> float:
         """How long an object of the destination is there, by its clock."""

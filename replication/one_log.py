@@ -132,6 +132,10 @@ class OneLog:
         times = 1 if self.mover.engine is None else _BY_AN_ENGINE
         for transaction, body in self._transactions(last):
             needs = needs_of([transaction])
+            # A file that is there before a higher epoch begins is gc's, unless it is named by then.
+            if some and needs.names_below(some[-1][0].message.epoch):
+                yield some
+                some, files, size, held = [], 0, 0, 0
             files, size = files + needs.number, size + needs.size_bytes + len(body)
             held += len(body)
             some.append((transaction, body))

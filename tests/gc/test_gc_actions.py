@@ -95,6 +95,7 @@ def test_one_that_cant_be_read_stays(lake) -> None:
     lake.store.put(BASE + over, body[:-1])
     assert not gc(lake)[0].actions
     lake.store.put(BASE + over, body)
+    lake.pass_time(7 * DAY_S)
     assert planned(gc(lake)[0]) == {over}
 
 

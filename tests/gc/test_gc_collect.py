@@ -103,19 +103,42 @@ def test_the_plan_says_why(lake):
 # --- rule A: epochs -------------------------------------------------------------------------------
 
 
-def test_a_superseded_epoch_needs_no_clock(lake, hooked):
+def test_what_was_there_before_its_epoch_was_superseded_is_an_orphan_at_once(lake, hooked):
+    """What comes later waits: a replication may be about to name it."""
     with lake.writer() as writer:
         lake.commit(writer, 0)
         orphan = lake.orphan(writer)
     live = lake.orphan(lake.writer())  # of the next epoch, whose owner has not committed yet
     take_over(lake)
     newest = lake.orphan(lake.writer())
+    name = f"data/p/hourly/1-{7:032x}-0.parquet"
+    lake.store.put(BASE + name, b"not named yet")  # in the same second
     timeless = hooked(lake.store, infos=lambda info: replace(info, modified_at=None))
     timeless.probed = lake.store.probed
-    plan = plan_gc(timeless, W, D, margins=Margins(gc_grace_s=0))
+    assert planned(plan_gc(timeless, W, D)) == set()
+    plan = plan_gc(lake.catalog, W, D)
     assert planned(plan) == {orphan}
-    assert execute_gc(timeless, plan).deleted_objects == 1
-    assert {live, newest} <= lake.data()
+    assert execute_gc(lake.catalog, plan).deleted_objects == 1
+    assert {live, newest, name} <= lake.data()
+    lake.pass_time(GRACE_S)
+    assert planned(plan_gc(lake.catalog, W, D)) == {live, newest, name}
+
+
+def test_where_the_first_transaction_of_an_epoch_was_pruned_its_files_wait(lake):
+    with lake.writer() as writer:
+        lake.commit(writer, 0)
+        orphan = lake.orphan(writer)
+    take_over(lake)
+    with lake.writer(shared=True) as guest:
+        lake.commit(guest, 100)
+        guest.checkpoint()
+    lake.pass_time(2 * DAY_S)
+    assert planned(plan_gc(lake.catalog, W, D)) == {orphan}
+    pruned = plan_prune(lake.catalog, W, D, keep_revisions=1, margins=lake.margins)
+    execute_prune(lake.catalog, pruned, margins=lake.margins)
+    assert planned(plan_gc(lake.catalog, W, D)) == set()
+    lake.pass_time(GRACE_S)
+    assert planned(plan_gc(lake.catalog, W, D)) == {orphan}
 
 
 def test_files_of_the_live_epoch_and_of_the_next_wait_for_grace(lake):

@@ -60,6 +60,7 @@ def test_tables_in_one_folder_keep_their_files(folding):
             with writer.transaction() as tx:
                 tx.write(table, pa.table({"value": [value]}))
         lake.orphan(writer)
+    lake.pass_time(1)
     with lake.writer() as writer:
         lake.commit(writer, 99)
     assert collect(lake) == 1, "the orphan, and nothing else"

@@ -158,6 +158,7 @@ def test_after_a_rebuild_files_of_epochs_before_it_go_only_if_asked_for(rebuilt)
     with lake.writer() as writer:
         lake.commit(writer, 3)
         ours = lake.orphan(writer)
+    lake.pass_time(1)
     with lake.writer() as writer:
         lake.commit(writer, 4)
     first = lake.log().load(0).epoch

@@ -22,12 +22,12 @@ NOW = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
 def leftovers(tmp_path) -> str:
     """A log of two owners, and data files of the first one that it doesn't name."""
     url = str(tmp_path / "lake")
-    for _ in range(2):
+    for files in (range(FILES), ()):
         with lakelog.open_catalog(url).writer("W", "db") as writer, writer.transaction() as tx:
             (path,) = tx.write("t", pa.table({"a": [1]}))
-    folder = Path(url, "W", "db", path).parent
-    for number in range(FILES):
-        (folder / f"1-{number:032x}-0.parquet").write_bytes(b"x" * 10)
+        folder = Path(url, "W", "db", path).parent
+        for number in files:
+            (folder / f"1-{number:032x}-0.parquet").write_bytes(b"x" * 10)
     return url
 
 
