@@ -127,6 +127,7 @@ def test_what_took_out_a_file_elsewhere_goes_after_what_added_it(world, outside,
         world.gc()
         assert {added, removal} <= there(world, ".actions")
         world.store.put(f"oslo/weather/{added}", body)
+        world.clock.now_s += 7 * DAY_S  # it came anew
     world.gc()
     assert added not in there(world, ".actions")
     assert removal in there(world, ".actions")
