@@ -288,7 +288,8 @@ def _that_may_differ(one: CutTables, other: CutTables, table: str) -> set[_Path]
             new = pc.invert(pc.is_in(mine["name"], value_set=others["name"].combine_chunks()))
             changed |= {(writer, path) for path in mine.filter(new)["path"].to_pylist()}
     keys = [cut.keys_of(table) for cut in (one, other)] if changed else []
-    if not is_same:
+    # A file that comes with a newer column of the name makes those of other files none of the key.
+    if not is_same or len({each and each.columns for each in keys}) > 1:
         return {(writer, path) for writer, each in held for path in each["path"].to_pylist()}
     return changed.union(*(each.near(changed) for each in keys if each is not None))
 

@@ -325,6 +325,22 @@ def test_what_was_committed_while_logs_called_the_key_otherwise(world):
     ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.older_columns.OlderColumnsWarning")
+@pytest.mark.parametrize("net", [True, False])
+def test_a_file_with_a_newer_column_of_the_key_takes_the_older_ones_out_of_it(world, net):
+    """By the newest generation alone rows are told apart: others have no key any more."""
+    stock(world, [1], [10])
+    stock(world, [1], [11])
+    path = stock(world, [9], [90], writer="rome")[0]
+    commit(world, lambda tx: tx.evolve("hourly", drop=["n"], add={"n": pa.int64()}), "rome")
+    world.take_out(path, writer="rome")
+    commit(world, lambda tx: tx.evolve("hourly", key=["n"]))
+    before = world.token
+    stock(world, [2], [20], writer="rome")
+    assert leads(world, before, world.token, net=net)
+    assert {left for *_, left in told(world, before, net=net)} == {10, 20}
+
+
 def test_files_that_share_no_keys_with_others_are_not_read(world, monkeypatch):
     """Of a hundred files one meets the one that came."""
     for start in range(0, 200, 20):

@@ -143,3 +143,11 @@ def changes_stop_where_logs_call_the_key_otherwise() -> Any:
         return ("otherwise",) if found is None else found
 
     return mock.patch.object(key_changes, "_key", key)
+
+
+@plant(CHANGES + "::test_a_file_with_a_newer_column_of_the_key_takes_the_older_ones_out_of_it")
+def changes_do_not_look_at_generations_of_the_key() -> Any:
+    """Files that share no keys with one that came are taken to be as they were."""
+    from lakelog.catalog.read.keys import TableKeys
+
+    return mock.patch.object(TableKeys, "columns", ())
