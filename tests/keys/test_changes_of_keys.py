@@ -99,7 +99,7 @@ class History:
         """In one log after the other, and perhaps something is written between."""
         key, names = self.key, self.names
         if self.rng.random() < 0.4:
-            new = self.rng.choice([names[::-1], [f"c{self.next}", names[1]]])
+            new = self.rng.choice([names[::-1], [f"c{len(self.told)}", names[1]]])
             change = {"rename": {a: b for a, b in zip(names, new, strict=True) if a != b}}
             names = new
         else:
