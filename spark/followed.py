@@ -33,7 +33,7 @@ from ..catalog.read.key_changes import has_key
 from ..catalog.read.keys import table_key
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.step_rows import ABOUT
-from ..errors import ColumnsChanged, StreamLost, TableNotFound
+from ..errors import ColumnsChanged, SchemaConflict, StreamLost, TableNotFound
 from .arrow_types import spark_schema
 from .step_tasks import step_tasks
 from .stream_options import changes_options, stream_options
@@ -207,7 +207,19 @@ class FollowedTable:
                 (state,) = self.states(Cut(until.database, {writer: there}))
                 found[writer] = _position(state)
                 self._kept[writer, found[writer]] = state
-        return Cut(until.database, found)
+        near = Cut(until.database, found)
+        return near if self.agrees(near) else until
+
+    def agrees(self, cut: Cut) -> bool:
+        """Whether a batch can end at a cut: not where some logs have yet to say what others call
+        the table's key by then."""
+        if not self._asked.feed:  # no key is read there
+            return True
+        try:
+            table_key(self.states(cut), self._asked.table)
+        except SchemaConflict:
+            return False
+        return True
 
     def _between(self, since: Cut, until: Cut) -> list[Between]:
         """What was committed between two cuts, in the logs that are needed for it."""

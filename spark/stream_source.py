@@ -162,6 +162,9 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         chosen = self._chosen(commits, all_of_them=all_of_them)
         if len(chosen) < len(commits):
             end = cut_after(start, chosen)
+            while not self._followed.agrees(end) and len(chosen) < len(commits):
+                chosen.append(commits[len(chosen)])
+                end = cut_after(start, chosen)
         few = end == until and _commits_between(since, end) < COMMITS_AT_ONCE
         if few and all(each.is_idle for each in chosen):
             first_us = chosen[0].committed_at_us if idle is None else idle.first_us

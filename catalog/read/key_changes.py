@@ -7,13 +7,16 @@ Source: docs/changing.md, "What changed, row by row"; docs/format.md, section 5.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from ...errors import SchemaConflict
 from ..data.shown import shown
 from ..format import compute as pc
 from ..format.columns import column
+from ..format.schema import generation
 from ..log.steps import DELETE, INSERT
 from ..log.touched import NUL
 from .commits_between import Found
@@ -89,8 +92,9 @@ def key_steps(
     Args:
         store: A `WideStore`.
         state_at: The state of a writer's log at a revision.
-        net: Compare the two cuts, and those before and after each commit that only rewrites files;
-            else those before and after every commit, the logs one after the other.
+        net: Compare the two cuts, and those before and after each commit that only rewrites files
+            where no log gives a key; else those before and after every commit, the logs one after
+            the other, but no cut at which logs call the key otherwise.
     Raises:
         SchemaConflict, ObjectNotFound, CorruptObject: As for reading the table at these cuts.
     Requests: for each cut those of resolving the keys of the files that came or went, and of those
@@ -98,20 +102,25 @@ def key_steps(
     """
     states = {(log.writer, end.revision): end for log in logs for end in (log.before, log.after)}
 
-    def cut(revisions: Mapping[str, int]) -> CutTables:
+    @lru_cache(maxsize=4)  # where one stretch ends the next begins
+    def tables(revisions: tuple[tuple[str, int], ...]) -> CutTables:
         found = []
-        for writer, revision in revisions.items():
+        for writer, revision in revisions:
             if revision >= 0 and (writer, revision) not in states:
                 states[writer, revision] = state_at(writer, revision)
             if revision >= 0:
                 found.append(states[writer, revision])
         return CutTables(logs[0].after.database, found)
 
+    def cut(revisions: Mapping[str, int]) -> CutTables:
+        return tables(tuple(revisions.items()))
+
     by_writer = {log.writer: log for log in logs}
-    stretches = list(_stretches(logs, net=net))
+    stretches = list(_stretches(logs, lambda revisions: _key(cut(revisions), table), net=net))
     several: dict[object, list[tuple[Seen, Seen]]] = {}
     steps: list[RowStep] = []
     for stretch in stretches:
+        found: list[RowStep] = []
         for change in _changes(store, cut(stretch.start), cut(stretch.end), table):
             log = by_writer[change.file[0]]
             part = replace(change.part, shown=shown(change.part.schema, log.columns))
@@ -120,12 +129,14 @@ def key_steps(
             place = len(pairs) if net and len(stretches) > 1 else None
             pairs.append((change.before, change.after))
             stamp = stretch.stamp or _stamp(log, change)
-            steps += (
+            found += (
                 RowStep(log.writer, file, part, sign, change.before, change.after, stamp, place)
                 for sign, there in ((DELETE, change.before), (INSERT, change.after))
                 if there.is_live
             )
-    steps.sort(key=_order)
+        steps += sorted(found, key=_order)
+    if net:
+        steps.sort(key=_order)
     fingerprints: dict[str, set[bytes]] = {log.writer: set() for log in logs}
     for step in steps:
         fingerprints[step.writer].add(step.part.fingerprint)
@@ -138,12 +149,25 @@ def _order(step: RowStep) -> tuple[str, int, int]:
     return (step.stamp.writer, -1 if revision is None else revision, step.sign)
 
 
-def _stretches(logs: Sequence[Between], *, net: bool) -> Iterator[_Stretch]:
+def _stretches(
+    logs: Sequence[Between],
+    key_at: Callable[[Mapping[str, int]], tuple[str, ...] | None],
+    *,
+    net: bool,
+) -> Iterator[_Stretch]:
     """The way from the first cut to the last, one log after the other, without the commits that
     only rewrite files.
 
+    The cuts on this way need never have been: one log may be long past what another has yet to
+    say. So a rewrite of a table without a key may stand where there is one, and change which rows
+    are newest: it is left out only where there is none. And where logs call the key otherwise,
+    as while they rename its column one after the other, no stretch ends.
+
     Where a log has deleted rows of others' files between, a rewrite may have left them out, and
     this way may come to it before it comes to that delete: then rewrites are gone through as well.
+
+    Args:
+        key_at: As `_key`.
     """
     start = {log.writer: log.before.revision for log in logs}
     now = dict(start)
@@ -152,20 +176,41 @@ def _stretches(logs: Sequence[Between], *, net: bool) -> Iterator[_Stretch]:
         rewrites = [] if by_name else log.steps.rewrites()
         revisions = range(log.before.revision + 1, log.after.revision + 1)
         for revision in rewrites if net else revisions:
-            now[log.writer] = revision - 1
-            if revision in rewrites:
-                if start != now:
-                    yield _Stretch(start, dict(now), None)
-                now[log.writer] = revision
-                start = dict(now)
-            elif not net:
-                now[log.writer] = revision
+            before, now = now | {log.writer: revision - 1}, now | {log.writer: revision}
+            if revision in rewrites and key_at(before) == key_at(now) == ():
+                if start != before:
+                    yield _Stretch(start, before, None)
+                start = now
+            elif not net and key_at(now) is not None:
                 stamp = Stamp(log.writer, revision, log.steps.times[revision])
-                yield _Stretch(start, dict(now), stamp)
-                start = dict(now)
-        now[log.writer] = log.after.revision
+                yield _Stretch(start, now, stamp if start == before else None)
+                start = now
+        now = now | {log.writer: log.after.revision}
     if start != now:
         yield _Stretch(start, now, None)
+
+
+def _key(cut: CutTables, table: str) -> tuple[str, ...] | None:
+    """The key of a table at a cut; None: logs call it otherwise, or rows can't be told apart by it.
+
+    A name that was taken for another column is another key, which the logs that have yet to say so
+    would lose for a while.
+    """
+    definitions = [state.definitions.of(table) for state in cut.states]
+    given = {
+        frozenset((name, generation(each.schema.field(name))) for name in each.key)
+        for each in definitions
+        if each is not None and each.key
+    }
+    if not given:
+        return ()
+    try:
+        keys = cut.keys_of(table) if len(given) == 1 else None
+        if keys is not None and any(cut.schemas_of(state, table) for state in cut.states):
+            _ = keys.columns
+    except SchemaConflict:
+        return None
+    return None if keys is None else keys.key
 
 
 def _stamp(log: Between, change: _Change) -> Stamp:
@@ -242,14 +287,11 @@ def _that_may_differ(one: CutTables, other: CutTables, table: str) -> set[_Path]
         for mine, others in (names, names[::-1]):
             new = pc.invert(pc.is_in(mine["name"], value_set=others["name"].combine_chunks()))
             changed |= {(writer, path) for path in mine.filter(new)["path"].to_pylist()}
-    if not is_same:
+    keys = [cut.keys_of(table) for cut in (one, other)] if changed else []
+    # A file that comes with a newer column of the name makes those of other files none of the key.
+    if not is_same or len({each and each.columns for each in keys}) > 1:
         return {(writer, path) for writer, each in held for path in each["path"].to_pylist()}
-    found = set(changed)
-    for cut in (one, other):
-        keys = cut.keys_of(table)
-        if keys is not None and changed:
-            found |= keys.near(changed)
-    return found
+    return changed.union(*(each.near(changed) for each in keys if each is not None))
 
 
 def _definition(state: State, table: str) -> bytes:

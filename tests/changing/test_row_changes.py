@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -235,6 +237,108 @@ def test_a_key_that_comes_or_goes_is_a_change_of_rows(world):
     assert told(world, before) == []
     every = [("delete", "oslo", 1, 1, 10), ("insert", "oslo", 2, 1, 10)]
     assert told(world, before, net=False) == every
+
+
+def leads(world, since, until, **options):
+    """What is told between two cuts leads from the rows of one to those of the other."""
+    before, after = (
+        Counter(world.catalog.snapshot("weather", cut).to_arrow("hourly")["left"].to_pylist())
+        for cut in (since, until)
+    )
+    for change, *_, left in told(world, since, until, **options):
+        before[left] += 1 if change == "insert" else -1
+    return {left: n for left, n in before.items() if n} == after
+
+
+@pytest.mark.parametrize("net", [True, False])
+def test_files_that_were_rewritten_before_there_was_a_key(world, net):
+    """The other log already gives the key where the rewrite is come to."""
+    stock(world, [9], [90])
+    for item, left in ((1, 10), (1, 11), (5, 50)):
+        stock(world, [item], [left], writer="rome")
+    paths = world.catalog.snapshot("weather").files("hourly", writer="rome")["path"].to_pylist()
+    before = world.token
+    commit(world, lambda tx: tx.rewrite("hourly", [paths[0], paths[2]]), "rome")
+    assert told(world, before, net=net) == []
+    world.catalog.evolve("weather", "hourly", key=["n"])
+    assert leads(world, before, world.token, net=net)
+    assert leads(world, before, {"oslo": 1, "rome": 3}, net=net)
+    assert leads(world, {"oslo": 1, "rome": 2}, world.token, net=net)
+
+
+@pytest.mark.parametrize("net", [True, False])
+def test_files_that_were_rewritten_once_there_was_no_key_any_more(world, net):
+    """The other log still gives the key where the rewrite is come to."""
+    for item, left in ((1, 10), (1, 11), (5, 50)):
+        stock(world, [item], [left])
+    stock(world, [9], [90], writer="rome")
+    world.catalog.evolve("weather", "hourly", key=["n"])
+    before = world.token
+    world.catalog.evolve("weather", "hourly", key=[])
+    paths = world.catalog.snapshot("weather").files("hourly", writer="oslo")["path"].to_pylist()
+    commit(world, lambda tx: tx.rewrite("hourly", [paths[0], paths[2]]))
+    assert leads(world, before, world.token, net=net)
+
+
+def test_a_column_of_the_key_that_is_renamed_in_all_logs(world):
+    stock(world, [1, 2], [10, 20])
+    stock(world, [1], [11], writer="rome")
+    world.catalog.evolve("weather", "hourly", key=["n"])
+    before = world.token
+    world.catalog.evolve("weather", "hourly", rename={"n": "item"})
+    world.catalog.evolve("weather", "hourly", rename={"item": "n", "left": "item"})
+    world.catalog.evolve("weather", "hourly", rename={"item": "left"})
+    assert told(world, before) == []
+    assert told(world, before, net=False) == []
+
+
+def test_what_was_committed_while_logs_called_the_key_otherwise(world):
+    """No commit of then is named for rows of files that stay; before and after each is."""
+    stock(world, [1, 2, 3], [10, 20, 30])
+    stock(world, [4], [40], writer="rome")
+    world.catalog.evolve("weather", "hourly", key=["n"])
+    before = world.token
+    stock(world, [1], [11])
+    commit(world, lambda tx: tx.evolve("hourly", rename={"n": "item"}))
+    data = pa.table({"item": [5, 4], "left": [50, 41]})
+    commit(world, lambda tx: tx.write("hourly", data))
+    stock(world, [2], [21], writer="rome")
+    commit(world, lambda tx: tx.evolve("hourly", rename={"n": "item"}), "rome")
+    commit(world, lambda tx: tx.delete("hourly", "item = 2"), "rome")
+    after = world.token
+    every = world.catalog.changes("weather", "hourly", before, net=False).read_all().to_pylist()
+    names = ("_change", "_writer", "_revision", "item", "left")
+    assert [tuple(row[name] for name in names) for row in every] == [
+        ("delete", "oslo", 2, 1, 10),
+        ("insert", "oslo", 2, 1, 11),
+        ("delete", "oslo", None, 2, 20),
+        ("insert", "oslo", 4, 5, 50),
+        ("insert", "oslo", 4, 4, 41),
+        ("delete", "rome", None, 4, 40),
+        ("insert", "rome", 2, 2, 21),
+        ("delete", "rome", 4, 2, 21),
+    ]
+    rows = world.catalog.changes("weather", "hourly", before, after).read_all().to_pylist()
+    assert sorted((row["_change"], row["left"]) for row in rows) == [
+        ("delete", 10), ("delete", 20), ("delete", 40),
+        ("insert", 11), ("insert", 41), ("insert", 50),
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.older_columns.OlderColumnsWarning")
+@pytest.mark.parametrize("net", [True, False])
+def test_a_file_with_a_newer_column_of_the_key_takes_the_older_ones_out_of_it(world, net):
+    """By the newest generation alone rows are told apart: others have no key any more."""
+    stock(world, [1], [10])
+    stock(world, [1], [11])
+    path = stock(world, [9], [90], writer="rome")[0]
+    commit(world, lambda tx: tx.evolve("hourly", drop=["n"], add={"n": pa.int64()}), "rome")
+    world.take_out(path, writer="rome")
+    commit(world, lambda tx: tx.evolve("hourly", key=["n"]))
+    before = world.token
+    stock(world, [2], [20], writer="rome")
+    assert leads(world, before, world.token, net=net)
+    assert {left for *_, left in told(world, before, net=net)} == {10, 20}
 
 
 def test_files_that_share_no_keys_with_others_are_not_read(world, monkeypatch):

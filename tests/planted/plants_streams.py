@@ -45,3 +45,11 @@ def commits_that_are_left_out_add_their_rows() -> Any:
         return (step for step in steps if step.sign == INSERT)
 
     return mock.patch.object(appended, "_kept", all_of_them)
+
+
+@plant("tests/spark/test_stream_changes.py::test_no_batch_ends_where_logs_call_the_key_otherwise")
+def batches_end_where_logs_call_the_key_otherwise() -> Any:
+    """The limit alone counts, and the stream can't go on from there."""
+    from lakelog.spark.followed import FollowedTable
+
+    return mock.patch.object(FollowedTable, "agrees", return_value=True)

@@ -116,3 +116,38 @@ def changes_do_not_resolve_keys() -> Any:
     from lakelog.catalog.read import changes
 
     return mock.patch.object(changes, "has_key", return_value=False)
+
+
+@plant(CHANGES + "::test_files_that_were_rewritten_before_there_was_a_key")
+def changes_believe_rewrites_whatever_the_key() -> Any:
+    """What a rewrite changes of which rows are newest, by the key of another log, isn't told."""
+    from lakelog.catalog.read import key_changes
+
+    real = key_changes._key
+
+    def key(cut: Any, table: str) -> tuple[str, ...] | None:
+        return None if real(cut, table) is None else ()
+
+    return mock.patch.object(key_changes, "_key", key)
+
+
+@plant(CHANGES + "::test_a_column_of_the_key_that_is_renamed_in_all_logs")
+def changes_stop_where_logs_call_the_key_otherwise() -> Any:
+    """Each commit is told by itself, whatever the logs call the key by then."""
+    from lakelog.catalog.read import key_changes
+
+    real = key_changes._key
+
+    def key(cut: Any, table: str) -> tuple[str, ...]:
+        found = real(cut, table)
+        return ("otherwise",) if found is None else found
+
+    return mock.patch.object(key_changes, "_key", key)
+
+
+@plant(CHANGES + "::test_a_file_with_a_newer_column_of_the_key_takes_the_older_ones_out_of_it")
+def changes_do_not_look_at_generations_of_the_key() -> Any:
+    """Files that share no keys with one that came are taken to be as they were."""
+    from lakelog.catalog.read.keys import TableKeys
+
+    return mock.patch.object(TableKeys, "columns", ())

@@ -128,6 +128,48 @@ def test_a_key_that_comes_later(catalog):
     assert +total == now(catalog)
 
 
+def renamed(catalog, between=()):
+    """The cut before a key, and a column of it is renamed: in the log of `w` at first."""
+    put(catalog, 1, 2)
+    put(catalog, 1, 3, writer="v")
+    before = catalog.snapshot("db").token
+    catalog.evolve("db", "t", key=["n"])
+    for number in range(5):
+        put(catalog, number, writer="v")
+    commit(catalog, lambda tx: tx.evolve("t", rename={"n": "number"}))
+    for number in between:
+        put(catalog, number, writer="v")
+    commit(catalog, lambda tx: tx.evolve("t", rename={"n": "number"}), writer="v")
+    return before
+
+
+def led(before, rows):
+    found = Counter(before)
+    for row in rows:
+        found[row["number"]] += 1 if row["_change"] == "insert" else -1
+    return {number: count for number, count in found.items() if count}
+
+
+def test_of_a_log_that_is_long_the_key_is_not_told_by_its_former_name(catalog, monkeypatch):
+    """A batch looks at a few commits of each log: of the other these have the new name."""
+    before = renamed(catalog)
+    query = stream(catalog, readChangeFeed="true", since=before)
+    from lakelog.spark import followed, stream_source
+
+    for module in (followed, stream_source):
+        monkeypatch.setattr(module, "COMMITS_AT_ONCE", 2)
+    assert led([1, 1, 2, 3], query.rows()) == dict.fromkeys(range(5), 1)
+
+
+def test_no_batch_ends_where_logs_call_the_key_otherwise(catalog):
+    before = renamed(catalog, between=(7, 8))
+    query = stream(catalog, readChangeFeed="true", since=before, maxFilesPerTrigger=1)
+    batches = list(query.batches())
+    assert len(batches) == 5  # the last one goes on behind the limit
+    rows = [row for each in batches for row in each]
+    assert led([1, 1, 2, 3], rows) == dict.fromkeys([*range(5), 7, 8], 1)
+
+
 def test_a_table_with_columns_that_changes_have(catalog):
     data = pa.table({"_change": ["insert"], "n": [1]})
     commit(catalog, lambda tx: tx.write("t", data))
