@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...errors import UsageError
+from ...errors import CorruptObject, UsageError
 from ..data.evolution import plain_type
+from ..data.shown import shown
 from ..data.unify import FileSchema, agreed
-from ..format.definitions import decode_definition, encode_definition, field_of
+from ..format.definitions import (
+    decode_definition,
+    encode_definition,
+    field_of,
+    generations_in,
+)
 from ..format.schema import generation
 from .live_schemas import live_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ..format.definitions import Identity
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
 
@@ -38,24 +45,69 @@ def restored_columns(head: State, back_to: State, only: str | None) -> list[wire
     wanted = (now.keys() & back_to.schemas.tables()) | then.keys()
     found = []
     for table in sorted(wanted if only is None else wanted & {only}, key=str.encode):
-        message = then[table].wire if table in then else _as_found(back_to, table)
+        message = _as_it_was(head, back_to, table)
         data = message.SerializeToString(deterministic=True)
         if table not in now or now[table].message != data:
             found.append(message)
     return found
 
 
-def _as_found(state: State, table: str) -> wire.Definition:
-    """A definition that changes nothing of what files show, for there is no way back to none: of
-    one column, as it is read; all others stay as they are in the files."""
-    entries = live_schemas(state, table, ()) or state.schemas_of(table).of_table(table)
-    schemas = [FileSchema(entry.schema, state.writer) for entry in entries]
-    united, _ = agreed(schemas, table)
-    # Of all columns files may disagree about the types: they go on to.
-    first = (united if len(united) else schemas[0].schema).field(0)
-    column = field_of(first.name, plain_type(first.type), generation(first))
-    sources = {first.name: [(first.name, generation(first))]}
-    return encode_definition(table, pa.schema([column]), sources, {}, ())
+def _as_it_was(head: State, back_to: State, table: str) -> wire.Definition:
+    """The definition of then, which drops what came since: the log goes on to know the schemas of
+    files that leave, and shows their columns as soon as the table has no file.
+
+    Where there was none there is no way back to none: it declares one column, as it is read, and
+    the others stay as they are in the files."""
+    try:
+        came = _came_since(head, back_to, table)
+    except CorruptObject:
+        came = set()  # what can't be read isn't shown either: no reason not to go back
+    if not came and table in back_to.definitions.entries:
+        return back_to.definitions.entries[table].wire
+    return _dropping(came, back_to, table)
+
+
+def _dropping(came: set[Identity], back_to: State, table: str) -> wire.Definition:
+    then = back_to.definitions.of(table)
+    known = back_to.schemas_of(table).of_table(table)
+    entries = live_schemas(back_to, table, ()) or known
+    schemas = [FileSchema(shown(entry.schema, then).schema, back_to.writer) for entry in entries]
+    united, conflicts = agreed(schemas, table)
+    fields = [] if then is None else list(then.schema)
+    sources = {} if then is None else dict(then.sources)
+    free = [field for field in united if field.name not in sources]
+    # Of those that nobody declared files may disagree about the types: they go on to. But data with
+    # the name of a dropped column is refused unless one of that name is declared.
+    names = {name for name, _ in came if name in sources or name not in conflicts}
+    if names.isdisjoint(field.name for field in free):
+        free = [] if sources else [(free or schemas[0].schema)[0]]
+    for field in free:
+        fields.append(field_of(field.name, plain_type(field.type), generation(field)))
+        sources[field.name] = ((field.name, generation(field)),)
+    every = came.union(*(generations_in(entry.schema) for entry in known))
+    dropped = {one for one in every if one[0] in names}.difference(*sources.values())
+    if then is None:
+        return encode_definition(table, pa.schema(fields), sources, {}, dropped)
+    dropped |= then.dropped
+    return encode_definition(
+        table, pa.schema(fields), sources, then.defaults, dropped, key=then.key
+    )
+
+
+def _came_since(head: State, back_to: State, table: str) -> set[Identity]:
+    """Columns that files brought since an earlier state, and that would be shown without files:
+    those that definitions said something of. All, if the table had no file then, for these would be
+    shown at once; else others may come again, as nobody declared them."""
+    now, then = head.definitions.of(table), back_to.definitions.of(table)
+    first = back_to.schemas_of(table).of_table(table)
+    known = {entry.fingerprint for entry in first}
+    schemas = head.schemas_of(table).of_table(table)
+    new = [entry.schema for entry in schemas if entry.fingerprint not in known]
+    came: set[Identity] = set().union(*map(generations_in, new))
+    if came and live_schemas(back_to, table, ()):
+        came &= set() if now is None else now.identities()
+    came -= set().union(*(generations_in(entry.schema) for entry in first))
+    return came if then is None else came - then.identities()
 
 
 def refuse_two_keys(

@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 from planting import plant
 
 RESTORE = "tests/changing/test_restore_rows.py"
 CHANGES = "tests/changing/test_row_changes.py"
+COLUMNS = "tests/evolution/test_taken_back.py"
 
 
 @plant(RESTORE + "::test_deleted_rows_come_back_and_go_again")
@@ -47,6 +49,28 @@ def restored_columns_stay_as_they_are() -> Any:
     from lakelog.catalog.commit import plan_change
 
     return mock.patch.object(plan_change, "restored_columns", return_value=[])
+
+
+@plant(COLUMNS + "::test_rows_that_go_with_a_rename_are_told_under_the_name_of_then")
+def restored_columns_come_again() -> Any:
+    """Nothing drops what came since: a log without files shows it, as schemas are known on."""
+    from lakelog.catalog.commit import restored_columns
+
+    return mock.patch.object(restored_columns, "_came_since", return_value=set())
+
+
+@plant(COLUMNS + "::test_a_free_column_whose_name_began_anew_takes_data_again")
+def restore_drops_the_name_of_a_free_column() -> Any:
+    """A column that nobody declared isn't declared when a later one of its name is dropped."""
+    from lakelog.catalog.commit import restored_columns
+
+    real = restored_columns.agreed
+
+    def first_alone(*args: Any) -> Any:
+        found, conflicts = real(*args)
+        return pa.schema([found.field(0)]), conflicts
+
+    return mock.patch.object(restored_columns, "agreed", first_alone)
 
 
 @plant(RESTORE + "::test_two_keys_for_one_table_are_refused")
