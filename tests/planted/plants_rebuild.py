@@ -358,17 +358,14 @@ def only_footers_tell_revisions() -> Any:
 @plant("tests/rebuild/test_rebuild_gaps.py")
 def the_end_of_a_rebuilt_log_is_never_lost() -> Any:
     """A transaction of the life before is in no gap above the head."""
-    from lakelog.rebuild import gaps, rebuild
+    from lakelog.rebuild import gaps
 
-    real = gaps.place_in_gaps
+    real = gaps._lost
 
-    def planted(transactions: Any, evidence: Any, known: Any) -> None:
-        real(transactions, evidence, known)
-        for transaction_id, gap in list(evidence.gaps.items()):
-            if gap.last == gaps.MAX_NUMBER:
-                del evidence.gaps[transaction_id]
+    def planted(known: Any) -> Any:
+        return [gap for gap in real(known) if gap.last != gaps.MAX_NUMBER]
 
-    return mock.patch.object(rebuild, "place_in_gaps", planted)
+    return mock.patch.object(gaps, "_lost", planted)
 
 
 @plant(
