@@ -73,9 +73,9 @@ def rebuild_believes_checkpoints() -> Any:
 @plant("tests/rebuild/test_rebuild_undecided.py")
 def a_file_is_removed_once() -> Any:
     """A file that was removed and added again is taken out, for a footer says that it was."""
-    from lakelog.rebuild import old_state
+    from lakelog.rebuild import later
 
-    return mock.patch.object(old_state, "_replaced_later", lambda ordered, names, known: set(names))
+    return mock.patch.object(later, "_since", return_value={})
 
 
 @plant("tests/rebuild/test_rebuild_undecided.py")
