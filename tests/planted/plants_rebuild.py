@@ -53,7 +53,7 @@ def rebuild_forgets_applications() -> Any:
     """Versions of applications are lost in a rebuild, so that a job doubles its rows."""
     from lakelog.rebuild import rebuild
 
-    return mock.patch.object(rebuild, "carry_over", return_value=None)
+    return mock.patch.object(rebuild, "carry_over", return_value=[])
 
 
 @plant("tests/rebuild/test_rebuild_lying.py")
