@@ -44,17 +44,19 @@ class _Chunk:
 
 def carry_over(
     moments: Moments, schemas: dict[SchemaName, EncodedSchema], rebuild_id: bytes
-) -> None:
+) -> list[str]:
     """Schemas that no rebuilt file has, definitions, and application versions that no footer tells,
     by more transactions at the end, which also forget what the old log has forgotten.
 
     Args:
         moments: Of the rebuild; nothing is carried over if nothing is known of the old log.
         schemas: Those that are carried over are put in.
+    Returns:
+        What is in doubt, in words.
     """
     result, ordered, known = moments.result, moments.ordered, moments.known
     if known is None:
-        return
+        return []
     final = final_of(result)
     later = _forgotten_later(result, ordered, known)
     _drop_undefined(result, ordered, known, final)
@@ -66,7 +68,8 @@ def carry_over(
         if name not in final.schemas and (name[0] not in later or name[0] in final.tables)
     ]
     chunks = _schema_chunks(wanted, schemas)
-    chunks += _definition_chunks(_definitions(moments, known, final, later))
+    definitions, doubts = _definitions(moments, known, final, later)
+    chunks += _definition_chunks(definitions)
     chunks += [_Chunk(applications=some) for some in _in_parts(_versions(result, known))]
     chunks += [_Chunk(forgotten=some) for some in _in_parts(_forgotten_schemas(result, known))]
     for number, chunk in enumerate(chunks):
@@ -82,6 +85,7 @@ def carry_over(
             forgotten=tuple(chunk.forgotten),
             definitions=tuple(chunk.definitions),
         )
+    return doubts
 
 
 def _versions(result: Assembled, known: KnownLog) -> list[tuple[str, int]]:
@@ -185,23 +189,43 @@ def _drop_undefined(
                 result.transactions[item.revision] = replace(item, definitions=kept)
 
 
-def _definitions(moments: Moments, known: KnownLog, final: _Final, later: set[str]) -> list[bytes]:
-    """Those of the old log that the transactions don't lead to, unless by what came later."""
-    wanted = []
-    log = known.state.log
+def _definitions(
+    moments: Moments, known: KnownLog, final: _Final, later: set[str]
+) -> tuple[list[bytes], list[str]]:
+    """Those of the old log that the transactions don't lead to, unless by what came later; and of
+    which that may be so, in words."""
+    wanted, doubts = [], []
     for table, message in sorted(known.definitions.items()):
         data, revision = final.definitions.get(table, (b"", -1))
         if data == message or (not data and table in later):
             continue
-        if data and not known.is_whole:
-            item = moments.ordered[revision]
-            own = own_revision(item, moments.evidence, known)
-            is_new = item.transaction_id not in known.committed
-            is_later = log is not None and item.incarnation > log.incarnation
-            if is_new and (is_later or (own is not None and own > known.defined[table])):
-                continue
+        item = moments.ordered[revision] if data and not known.is_whole else None
+        came_later = item is not None and _is_later(item, known.defined[table], moments)
+        if came_later:
+            continue
+        if came_later is None and item is not None:
+            doubts.append(
+                f"Whether transaction {item.transaction_id.hex()} changed the columns of table "
+                f"{table!r} before the last change that the old log tells of, nothing tells: they "
+                "are as the old log says"
+            )
         wanted.append(message)
-    return wanted
+    return wanted, doubts
+
+
+def _is_later(item: FoundTransaction, defined: int, moments: Moments) -> bool | None:
+    """Whether a transaction came after a revision of the old log; None if nothing tells."""
+    known, evidence = moments.known, moments.evidence
+    if known is None or item.transaction_id in known.committed:
+        return False
+    log = known.state.log
+    if log is not None and item.incarnation > log.incarnation:
+        return True
+    own = own_revision(item, evidence, known)
+    if own is not None and own > defined:
+        return True
+    gap = evidence.gaps.get(item.transaction_id)
+    return False if gap is None or gap.last <= defined else None
 
 
 def _definition_chunks(messages: Iterable[bytes]) -> list[_Chunk]:

@@ -102,14 +102,16 @@ class Evidence:
 
     Attributes:
         proofs: By transaction id, why it was committed.
+        counted: By transaction id, its number in the life of the log that it was begun in, as
+            footers of that life count.
         revisions: By transaction id, its number in the old log, where anything tells.
         members: By transaction id, its place among those of its revision, where the old log tells.
         at_most: By transaction id, a revision that it was not above: a later one, whose number is
             known, took out its files, or deleted rows of them.
         times_us: By transaction id, when it was committed, where the old log tells.
         before_us: By transaction id, a time before which it was committed.
-        gaps: By id of a transaction of an earlier life the lost revisions of the log in use that it
-            was one of.
+        gaps: By id of a transaction of an earlier life the first and the last of the lost revisions
+            of the log in use that it can have been.
         disproofs: By transaction id, why it can't have been committed.
         undecided: By transaction id, why it is left out though it may have been committed.
         rivals: By the id of a transaction that is left out for another one, or stands beside it
@@ -123,6 +125,7 @@ class Evidence:
     """
 
     proofs: dict[TransactionId, str] = field(default_factory=dict)
+    counted: dict[TransactionId, int] = field(default_factory=dict)
     revisions: dict[TransactionId, int] = field(default_factory=dict)
     members: dict[TransactionId, int] = field(default_factory=dict)
     at_most: dict[TransactionId, int] = field(default_factory=dict)
@@ -149,6 +152,13 @@ class Evidence:
             self.undecided[item.transaction_id] = f"{why}; but a rebuild since may have kept it"
         else:
             self.disproofs[item.transaction_id] = why
+
+    def number(self, item: FoundTransaction) -> int | None:
+        """That of a transaction in its own life; None if nothing tells, or if that had two
+        histories then: their numbers don't compare."""
+        number = self.counted.get(item.transaction_id)
+        split = self.splits.get((item.log_id, item.incarnation))
+        return None if number is None or (split is not None and number >= split) else number
 
     def split_at(self, log_id: bytes, incarnation: int, revision: int) -> None:
         """Note that two transactions are said to be one revision."""
@@ -250,7 +260,9 @@ def prove(transactions: Mapping[TransactionId, FoundTransaction]) -> Evidence:
     """What the footers of all transactions prove. Nothing is ruled out yet (`rivals`)."""
     evidence = Evidence()
     _find_splits(transactions, evidence)
-    _find_falls(transactions, _prove_by_bases(transactions, evidence), evidence)
+    counted = _prove_by_bases(transactions, evidence)
+    evidence.counted = {one: min(numbers) for one, numbers in counted.items()}
+    _find_falls(transactions, counted, evidence)
     _prove_by_replaced(transactions, evidence)
     return evidence
 

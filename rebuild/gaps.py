@@ -1,21 +1,24 @@
-"""What a rebuilt log has lost of the life before, by the footers of that life: they count revisions
-as that did, and the log that is in use counts anew. Pure.
+"""What a rebuilt log has lost of the lives before, by the footers of those: they count revisions as
+they did, and the log that is in use counts anew. Pure.
 
-A transaction that footers prove, and that the log in use doesn't hold, stood where that has lost a
-revision: the first one above the base that the footer names, if the log has that one.
+A transaction of an earlier life that the log in use doesn't hold was one of the revisions that it
+has lost, if it was in it at all: each that what is held leaves open (`bounds`). One that nothing
+proves, and for which there is none left, was not in it. Where the log goes back to a checkpoint all
+of the earlier lives is below that, and the state decides.
 
 Source: docs/format.md, section 8.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.segments import MAX_NUMBER
+from .bounds import Bounds
 from .evidence import Gap
 from .known_log import same_log
+from .room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,32 +26,77 @@ if TYPE_CHECKING:
     from .evidence import Evidence, FoundTransaction, TransactionId
     from .known_log import KnownLog
 
+_NO_ROOM: Final = (
+    "the old log holds other transactions at all revisions that it can have been, so the rebuild "
+    "before left it out"
+)
+
 
 def place_in_gaps(
     transactions: Mapping[TransactionId, FoundTransaction], evidence: Evidence, known: KnownLog
 ) -> None:
-    """Fill in `Evidence.gaps`.
+    """Fill in `Evidence.gaps`, and leave out what there is no room for.
 
     Args:
-        evidence: As `prove` gave it.
+        evidence: As `prove_by_log` left it.
     """
+    log = known.state.log
+    if known.is_whole or log is None or not known.committed:
+        return
+    items = [
+        item
+        for one, item in transactions.items()
+        if item.written and item.incarnation < log.incarnation and one not in known.committed
+    ]
+    if not items:
+        return
+    proven = [one.transaction_id for one in items if one.transaction_id in evidence.proofs]
+    spans = Bounds(transactions, evidence, known).of_all(items)
+    room = Room(_lost(known))
+    gaps = _placed({one: spans.pop(one) for one in proven}, room)
+    free = room.without_full([*gaps.values()])
+    for one, span in spans.items():
+        found = free.within(span)
+        if found is not None:
+            gaps[one] = found
+        elif not _was_live(transactions[one], known):
+            evidence.undecided.setdefault(one, _NO_ROOM)
+    if known.state.base is None:
+        evidence.gaps = gaps
+
+
+def _lost(known: KnownLog) -> list[Gap]:
+    """The revisions that the history doesn't hold, and that may be of earlier lives: a checkpoint
+    stands above all of them, for a rebuild ends with one."""
     held = sorted({revision for revision, _ in known.committed.values()})
-    lost = [Gap(one + 1, two - 1) for one, two in pairwise(held) if two - one > 1]
-    if held and not known.is_whole:  # its end may be lost, too
+    if known.state.base is not None:  # of a rebuilt log lakelog forgets no history; others may
+        held = [min(known.first, held[0])]
+    lost = [Gap(one + 1, two - 1) for one, two in pairwise([-1, *held]) if two - one > 1]
+    if known.state.base is None:
         lost.append(Gap(held[-1] + 1, MAX_NUMBER))
-    for transaction_id, item in transactions.items():
-        if (
-            transaction_id in known.committed
-            or transaction_id not in evidence.proofs
-            or same_log(item, known.state)
-        ):
-            continue
-        bases = (item.base_transaction_id, *(one.head[1] for one in item.said))
-        stood = (known.committed[one][0] for one in bases if one in known.committed)
-        below = max(stood, default=-1)
-        place = bisect_right(lost, below, key=lambda gap: gap.first)
-        if below >= 0 and place < len(lost):
-            evidence.gaps[transaction_id] = lost[place]
+    return lost
+
+
+def _placed(spans: Mapping[TransactionId, Gap], room: Room) -> dict[TransactionId, Gap]:
+    """Of proven ones. Where one can be a single revision it is no other's. What doesn't fit at all
+    may be any: evidence is in contradiction there, and nothing is told by it."""
+    found = {one: room.within(span) for one, span in spans.items()}
+    rest = room.without([span for span in found.values() if span is not None])
+    anywhere = room.within(Gap(0, MAX_NUMBER))
+    gaps: dict[TransactionId, Gap] = {}
+    for one, span in found.items():
+        gap = span or anywhere
+        if gap is not None and gap.first < gap.last:
+            gap = rest.within(gap) or gap
+        if gap is not None:
+            gaps[one] = gap
+    return gaps
+
+
+def _was_live(item: FoundTransaction, known: KnownLog) -> bool:
+    """Whether the log tells of a file that a transaction wrote: so it was committed."""
+    names = {(file.table, file.path) for file in item.files}
+    return not names.isdisjoint(known.live) or not names.isdisjoint(known.removed)
 
 
 def head_below(item: FoundTransaction, evidence: Evidence, known: KnownLog) -> int | None:
@@ -66,3 +114,11 @@ def own_revision(item: FoundTransaction, evidence: Evidence, known: KnownLog) ->
     if head is None or not same_log(item, known.state):
         return None if head is None else head + 1
     return evidence.revisions.get(item.transaction_id, head + 1)
+
+
+def last_revision(item: FoundTransaction, evidence: Evidence, known: KnownLog) -> int:
+    """A revision of the log in use that a transaction was not above, as far as is known."""
+    if same_log(item, known.state):
+        return evidence.revisions.get(item.transaction_id, MAX_NUMBER)
+    gap = evidence.gaps.get(item.transaction_id)
+    return MAX_NUMBER if gap is None else gap.last

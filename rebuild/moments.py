@@ -1,9 +1,10 @@
 """When a file came to be live, and when rows were deleted: which of the two was first decides
 whether a tombstone holds of a file. Pure.
 
-Where the old log, or footers, tell both revisions, that is certain. Else a revision that stood
-before the delete may tell, or the epoch. Where nothing does, the delete is not taken to hold: a row
-that comes back can be deleted again.
+Where the old log, or footers, tell both revisions, that is certain. So it is where neither is in
+the old log any more and the life of the log that both were of tells. Else a revision that stood
+before the one, and was not below the other, may tell, or the epoch. Where nothing does, the delete
+is not taken to hold: a row that comes back can be deleted again.
 
 Source: docs/format.md, sections 5.6 and 8.1.
 """
@@ -13,11 +14,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..catalog.format.segments import MAX_NUMBER
+
 if TYPE_CHECKING:
     from .assemble import Assembled
     from .evidence import Evidence, FoundTransaction
     from .known_log import KnownLog
     from .values import FileName
+
+
+class Origin(NamedTuple):
+    """Where a transaction stood in the life of a log that it was begun in.
+
+    Attributes:
+        log_id, incarnation: Of that life.
+        number: In it, as its footers count; None if nothing tells.
+        head: A number that stood before it.
+    """
+
+    log_id: bytes
+    incarnation: int
+    number: int | None
+    head: int
 
 
 class Moment(NamedTuple):
@@ -28,26 +46,53 @@ class Moment(NamedTuple):
         epoch: Of the committer; 0 where only the revision counts.
         revision: Its own; None if nothing tells.
         after: A revision that stood before it; -1 for none.
+        last: A revision that it was not above.
+        origin: Of one that a rebuild did again and that is lost since; None for others.
     """
 
     incarnation: int
     epoch: int
     revision: int | None
     after: int
+    last: int = MAX_NUMBER
+    origin: Origin | None = None
 
 
 def is_before(file: Moment, delete: Moment) -> bool | None:
     """Whether a file was there before a delete; None if nothing tells."""
+    if file.origin is not None and delete.origin is not None:
+        told = _is_before_in_life(file.origin, delete.origin)
+        if told is not None:
+            return told
     if file.incarnation != delete.incarnation:
         return file.incarnation < delete.incarnation
     if file.revision is not None and delete.revision is not None:
         return file.revision < delete.revision
-    if file.revision is not None and file.revision <= delete.after:
+    if _latest(file) <= delete.after:
         return True
-    if delete.revision is not None and delete.revision <= file.after:
+    if _latest(delete) <= file.after:
         return False
     if file.epoch and delete.epoch and file.epoch != delete.epoch:
         return file.epoch < delete.epoch
+    return None
+
+
+def _latest(moment: Moment) -> int:
+    return moment.last if moment.revision is None else moment.revision
+
+
+def _is_before_in_life(file: Origin, delete: Origin) -> bool | None:
+    """The same of two of which only the lives tell that they were of."""
+    if file.incarnation != delete.incarnation:
+        return file.incarnation < delete.incarnation
+    if file.log_id != delete.log_id:
+        return None  # before there was a log: each opening counts for itself
+    if file.number is not None and delete.number is not None and file.number != delete.number:
+        return file.number < delete.number
+    if file.number is not None and file.number <= delete.head:
+        return True
+    if delete.number is not None and delete.number <= file.head:
+        return False
     return None
 
 
@@ -79,8 +124,13 @@ class Moments:
             return self.in_log(place[0])
         gap = self.evidence.gaps.get(item.transaction_id)
         if gap is not None:
-            exact = gap.first if gap.first == gap.last else None
-            return self.in_log(gap.first)._replace(revision=exact, epoch=item.epoch)
+            number = self.evidence.number(item)
+            origin = Origin(item.log_id, item.incarnation, number, item.head_revision)
+            # At one revision there may be several of which nothing proves any.
+            is_sure = gap.first == gap.last and item.transaction_id in self.evidence.proofs
+            revision = gap.first if is_sure else None
+            found = self.in_log(gap.first)._replace(revision=revision, epoch=item.epoch)
+            return found._replace(last=gap.last, origin=origin)
         revision = self.evidence.revisions.get(item.transaction_id)
         return Moment(item.incarnation, item.epoch, revision, item.head_revision)
 

@@ -17,8 +17,8 @@ from ..catalog.format.columns import column
 from ..catalog.format.locations import is_in_place
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from .gaps import head_below, own_revision
 from .known_log import ROW, same_log
+from .later import ReplacedLater, added_later
 from .values import RebuiltFile, derived_id
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def _is_covered(item: FoundTransaction, known: KnownLog) -> bool:
     return known.first == 0 or (same and item.base_revision + 1 >= known.first)
 
 
-def close(moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes) -> list[str]:
+def close(
+    moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes
+) -> tuple[list[str], list[str]]:
     """Make the live files those of the old log, by one transaction more where footers lead to
     others. Of a log whose end is lost that holds for what it tells of: later transactions stand.
 
@@ -105,9 +107,10 @@ def close(moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes) -> l
         moments: Of the rebuild; the transaction goes to the end of its result.
         scan: The schemas of files that are added are put in.
     Returns:
-        Paths that are live in the old log and can't be taken over: they are damaged, or gone.
+        Paths that are live in the old log and can't be taken over: they are damaged, or gone; and
+        what is in doubt, in words.
     """
-    result = moments.result
+    result, doubts = moments.result, list[str]()
     extra, wanted = result.live - known.live, set(known.live - result.live)
     if not known.is_whole:
         told = {
@@ -117,8 +120,10 @@ def close(moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes) -> l
             for file in item.files
         }
         extra = (extra & told) | (known.removed.keys() & result.live)
-        extra = {name for name in extra if not _added_later(name, moments, known)}
-        wanted -= _replaced_later(moments, wanted, known)
+        extra = {name for name in extra if not added_later(name, moments, known)}
+        later = ReplacedLater(moments, wanted, known)
+        wanted -= later.names
+        doubts = later.doubts()
     added, lost = _files_of(known, scan, wanted)
     if extra or added:
         result.append(
@@ -130,41 +135,7 @@ def close(moments: Moments, known: KnownLog, scan: Scan, rebuild_id: bytes) -> l
             why="what the old log says is live, where footers tell less or more",
             removed=tuple(sorted(extra)),
         )
-    return lost
-
-
-def _added_later(name: FileName, moments: Moments, known: KnownLog) -> bool:
-    """Whether a file was made live after all that the old log tells of it, by what it doesn't
-    hold."""
-    start = moments.result.lives[name][-1][0]
-    if start >= len(moments.ordered):
-        return False
-    item = moments.ordered[start]
-    own = own_revision(item, moments.evidence, known)
-    if item.transaction_id in known.committed or own is None:
-        return False
-    return own > known.removed.get(name, known.state.revision)
-
-
-def _replaced_later(
-    moments: Moments, names: Collection[FileName], known: KnownLog
-) -> set[FileName]:
-    """Which live files of the old log were replaced after all that it tells of them: by what it
-    doesn't hold, begun when they had come to be live for the last time. What it holds it has told
-    the end of: a file that was removed there and added again is live."""
-    later: dict[FileName, int] = {}  # the highest base of what replaces it
-    for item in moments.ordered:
-        head = head_below(item, moments.evidence, known)
-        if item.transaction_id not in known.committed and head is not None:
-            for name in item.replaces.intersection(names):
-                later[name] = max(head, later.get(name, -1))
-    since = {name: known.since[name] for name in later if name in known.since}
-    for table in {name[0] for name in later.keys() - since.keys()}:
-        rows = known.state.files.table(table, whole=True)
-        paths = column([path for found, path in later if found == table], pa.string())
-        rows = rows.filter(pc.is_in(rows.column("path"), paths)).select(["path", "revision"])
-        since = {(table, row["path"]): row["revision"] for row in rows.to_pylist()} | since
-    return {name for name, base in later.items() if base >= since.get(name, -1)}
+    return lost, doubts
 
 
 def _files_of(

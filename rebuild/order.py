@@ -2,8 +2,9 @@
 
 By epoch (it never falls along a log), then by revision where a footer tells it; a transaction whose
 revision nobody tells comes after the head that it was begun on, and after those with earlier
-clocks that the store got earlier, too. Over all that: a base comes before what was begun on it, and
-a file before what replaces it.
+clocks that the store got earlier, too. One that a rebuilt log has lost comes where that has lost
+it: the numbers of its own life are other ones. Over all that: a base comes before what was begun on
+it, and a file before what replaces it.
 
 Source: docs/format.md, section 8.
 """
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from .evidence import of_kind
+from ..catalog.format.segments import MAX_NUMBER
+from .evidence import Gap, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,26 +99,38 @@ def _places(
     }
     places: dict[TransactionId, Place] = {}
     for transaction_id, item in kept.items():
-        slot = evidence.revisions.get(transaction_id)
+        slot, member = _told_slot(transaction_id, evidence)
         if slot is None:
-            slot = item.head_revision + 1
+            within = evidence.gaps.get(transaction_id, Gap(item.head_revision + 1, MAX_NUMBER))
+            slot = within.first
             clocks, times = latest.get(item.epoch, ((), ()))
             earlier = bisect_left(clocks, item.clock)
             if item.stored_us:  # users count clocks as they like, and a copy has new times
                 earlier = min(earlier, bisect_right(times, item.stored_us))
             if earlier:
-                slot = max(slot, evidence.revisions[known[item.epoch][earlier - 1].transaction_id])
-        member = evidence.members.get(transaction_id, 0)
+                before = evidence.revisions[known[item.epoch][earlier - 1].transaction_id]
+                slot = min(max(slot, before), within.last)
         places[transaction_id] = (item.epoch, slot, member, item.clock, transaction_id)
     return places
+
+
+def _told_slot(transaction_id: TransactionId, evidence: Evidence) -> tuple[int | None, int]:
+    """The revision of a transaction, if anything tells it, and its place in that. What a rebuilt
+    log has lost comes where that begins to lack it, in the order of the life that it was of."""
+    gap = evidence.gaps.get(transaction_id)
+    if gap is None:
+        return evidence.revisions.get(transaction_id), evidence.members.get(transaction_id, 0)
+    number = evidence.counted.get(transaction_id)
+    return (None, 0) if number is None else (gap.first, number)
 
 
 def _known_by_epoch(
     kept: Mapping[TransactionId, FoundTransaction], evidence: Evidence
 ) -> dict[int, list[FoundTransaction]]:
+    """Those whose revision in the old log is known, in order."""
     known: dict[int, list[FoundTransaction]] = defaultdict(list)
     for transaction_id, item in kept.items():
-        if transaction_id in evidence.revisions:
+        if transaction_id in evidence.revisions and transaction_id not in evidence.gaps:
             known[item.epoch].append(item)
     for items in known.values():
         items.sort(

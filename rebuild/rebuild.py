@@ -205,17 +205,16 @@ def _weigh(
         again=Again(scan, ordered.transactions, known),
     )
     moments = Moments(assembled, ordered.transactions, evidence, known)
-    lost = close(moments, known, scan, rebuild_id) if known is not None else []
+    lost, doubts = close(moments, known, scan, rebuild_id) if known is not None else ([], [])
     take_foreign(
         assembled,
         scan.foreign,
         include=include_foreign,
         transaction_id=derived_id(rebuild_id, "foreign"),
     )
-    doubts: list[str] = []
     if assembled.transactions:  # else there is nothing to rebuild
-        carry_over(moments, scan.schemas, rebuild_id)
-        doubts = place_deletes(moments, rebuild_id)
+        doubts += carry_over(moments, scan.schemas, rebuild_id)
+        doubts += place_deletes(moments, rebuild_id)
         there = {info.key[len(folder) :] for info in scan.objects} - scan.damaged.keys()
         doubts = lost_bitmaps(assembled, there) + doubts
     found = [*scan.left_out, *tried, *disagreeing, *assembled.left_out]

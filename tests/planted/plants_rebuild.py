@@ -53,7 +53,7 @@ def rebuild_forgets_applications() -> Any:
     """Versions of applications are lost in a rebuild, so that a job doubles its rows."""
     from lakelog.rebuild import rebuild
 
-    return mock.patch.object(rebuild, "carry_over", return_value=None)
+    return mock.patch.object(rebuild, "carry_over", return_value=[])
 
 
 @plant("tests/rebuild/test_rebuild_lying.py")
@@ -73,9 +73,9 @@ def rebuild_believes_checkpoints() -> Any:
 @plant("tests/rebuild/test_rebuild_undecided.py")
 def a_file_is_removed_once() -> Any:
     """A file that was removed and added again is taken out, for a footer says that it was."""
-    from lakelog.rebuild import old_state
+    from lakelog.rebuild import later
 
-    return mock.patch.object(old_state, "_replaced_later", lambda ordered, names, known: set(names))
+    return mock.patch.object(later, "_since", return_value={})
 
 
 @plant("tests/rebuild/test_rebuild_undecided.py")
@@ -358,17 +358,14 @@ def only_footers_tell_revisions() -> Any:
 @plant("tests/rebuild/test_rebuild_gaps.py")
 def the_end_of_a_rebuilt_log_is_never_lost() -> Any:
     """A transaction of the life before is in no gap above the head."""
-    from lakelog.rebuild import gaps, rebuild
+    from lakelog.rebuild import gaps
 
-    real = gaps.place_in_gaps
+    real = gaps._lost
 
-    def planted(transactions: Any, evidence: Any, known: Any) -> None:
-        real(transactions, evidence, known)
-        for transaction_id, gap in list(evidence.gaps.items()):
-            if gap.last == gaps.MAX_NUMBER:
-                del evidence.gaps[transaction_id]
+    def planted(known: Any) -> Any:
+        return [gap for gap in real(known) if gap.last != gaps.MAX_NUMBER]
 
-    return mock.patch.object(rebuild, "place_in_gaps", planted)
+    return mock.patch.object(gaps, "_lost", planted)
 
 
 @plant(

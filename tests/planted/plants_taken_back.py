@@ -1,5 +1,5 @@
-"""Going back across deletes, columns and keys, and their changes row by row: each of these loses
-rows, or shows others."""
+"""Going back across deletes, columns and keys, and their changes row by row; and what a log that
+was rebuilt loses again: each of these loses rows, or shows others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from planting import plant
 RESTORE = "tests/changing/test_restore_rows.py"
 CHANGES = "tests/changing/test_row_changes.py"
 COLUMNS = "tests/evolution/test_taken_back.py"
+
+AGAIN = "tests/rebuild/test_rebuild_lost_again.py"
 
 
 @plant(RESTORE + "::test_deleted_rows_come_back_and_go_again")
@@ -175,3 +177,42 @@ def changes_do_not_look_at_generations_of_the_key() -> Any:
     from lakelog.catalog.read.keys import TableKeys
 
     return mock.patch.object(TableKeys, "columns", ())
+
+
+@plant(AGAIN + "::test_what_is_lost_again_is_done_again")
+def only_bases_tell_what_stood_below() -> Any:
+    """What is held of a life tells nothing of where its lost transactions stood."""
+    from lakelog.rebuild.bounds import Bounds
+
+    return mock.patch.object(Bounds, "_all_held", return_value={})
+
+
+@plant(AGAIN + "::test_what_was_left_out_stays_out")
+def a_failed_attempt_has_room() -> Any:
+    """Lost revisions are open to an attempt though all of them are proven to be others."""
+    from lakelog.rebuild.room import Room
+
+    return mock.patch.object(Room, "without_full", lambda self, spans: self)
+
+
+@plant(AGAIN + "::test_rows_of_which_nothing_tells_that_they_were_deleted_stay")
+def a_lost_revision_is_the_first_one_open() -> Any:
+    """Of a range of lost revisions the first one counts as that of a transaction."""
+    from lakelog.rebuild import gaps, rebuild
+
+    real = gaps.place_in_gaps
+
+    def planted(transactions: Any, evidence: Any, known: Any) -> None:
+        real(transactions, evidence, known)
+        for one, gap in evidence.gaps.items():
+            evidence.gaps[one] = gap._replace(last=gap.first)
+
+    return mock.patch.object(rebuild, "place_in_gaps", planted)
+
+
+@plant(AGAIN + "::test_a_file_that_is_live_though_a_transaction_took_it_out_is_named")
+def files_come_back_in_silence() -> Any:
+    """Nobody is told that a file is live again which a transaction took out."""
+    from lakelog.rebuild.later import ReplacedLater
+
+    return mock.patch.object(ReplacedLater, "doubts", return_value=[])
