@@ -16,9 +16,9 @@ from ..catalog.format.columns import column
 from .gaps import head_below, last_revision, own_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
-    from .evidence import TransactionId
+    from .evidence import FoundTransaction, TransactionId
     from .known_log import KnownLog
     from .moments import Moments
     from .values import FileName
@@ -53,15 +53,18 @@ class ReplacedLater:
     """
 
     def __init__(self, moments: Moments, names: Collection[FileName], known: KnownLog) -> None:
-        self._highest: dict[FileName, int] = {}  # the highest base of what replaces it
+        self._highest: dict[FileName, int] = {}  # the highest revision below what replaces it
         self._last: dict[FileName, _Replacer] = {}
+        written = _written(moments.ordered, names, known)
         for item in moments.ordered:
             head = head_below(item, moments.evidence, known)
             if item.transaction_id in known.committed or head is None:
                 continue
             last = last_revision(item, moments.evidence, known)
             for name in item.replaces.intersection(names):
-                self._highest[name] = max(head, self._highest.get(name, -1))
+                # Who takes a file out comes after who wrote it, on whatever it was begun.
+                below = max(head, written.get(name, -1))
+                self._highest[name] = max(below, self._highest.get(name, -1))
                 one = _Replacer(last, item.transaction_id)
                 self._last[name] = max(one, self._last.get(name, one))
         self._since = _since(self._highest, known)
@@ -78,6 +81,19 @@ class ReplacedLater:
 
     def _began(self, name: FileName) -> int:
         return self._since.get(name, -1)
+
+
+def _written(
+    ordered: Iterable[FoundTransaction], names: Collection[FileName], known: KnownLog
+) -> dict[FileName, int]:
+    """Revisions that wrote files, as far as the old log holds them."""
+    return {
+        name: known.committed[item.transaction_id][0]
+        for item in ordered
+        if item.transaction_id in known.committed
+        for name in ((file.table, file.path) for file in item.files)
+        if name in names
+    }
 
 
 def _since(names: Collection[FileName], known: KnownLog) -> dict[FileName, int]:

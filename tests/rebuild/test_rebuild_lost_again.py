@@ -260,8 +260,13 @@ def test_rows_of_which_nothing_tells_that_they_were_deleted_stay(lake):
     assert "came before the delete" in note
 
 
-def test_a_file_that_is_live_though_a_transaction_took_it_out_is_named(lake):
-    """That was begun before the file was there, and has lost its revision in the log."""
+def lose_first_life(lake, revision):
+    names = [info.key for info in lake.catalog.store.list("w/db/transactions/")]
+    lake.catalog.store.delete([name for name in names if f"-{revision}." in name])
+
+
+def test_a_file_stays_out_though_what_took_it_out_was_begun_before_it_was_there(lake):
+    """Its transaction has lost its revision in the log, which was never rebuilt."""
     lake.write(1)
     late = lake.owner.transaction()
     (path,) = lake.write(2)
@@ -269,9 +274,26 @@ def test_a_file_that_is_live_though_a_transaction_took_it_out_is_named(lake):
     late.write("t", pa.table({"n": [3]}))
     late.commit()
     lake.write(4)
-    folder = "w/db/transactions/"
-    names = [info.key for info in lake.catalog.store.list(folder)]
-    lake.catalog.store.delete([name for name in names if "-2." in name])
+    before = lake.rows()
+    lose_first_life(lake, 2)
+    plan = lake.rebuild()
+    assert lake.rows() == before
+    assert not doubts(plan)
+
+
+def test_a_file_that_is_live_though_a_transaction_took_it_out_is_named(lake):
+    """That was begun before the file came back, and has lost its revision in the log."""
+    lake.write(1)
+    (path,) = lake.write(2)
+    late = lake.owner.transaction()
+    late.remove(path)
+    late.write("u", pa.table({"n": [3]}))
+    lake.do(lambda tx: tx.remove(path))
+    lake.do(lambda tx: tx.add("t", path))
+    lake.fake.move(1)
+    late.commit()
+    lake.write(4)
+    lose_first_life(lake, 4)
     plan = lake.rebuild()
     assert any(path in note and "took it out" in note for note in doubts(plan))
 
