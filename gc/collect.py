@@ -36,7 +36,9 @@ transaction: that is case 2.
 Execution does all of it again, the listing, the reading and the rules, and keeps of the plan what
 is an orphan still and was not changed: a plan may be days old. It deletes in batches, and before
 each one reads what was committed since. What is committed between that look and the deletion is
-case 2 again, whose rules don't depend on how long that takes.
+case 2 again, whose rules don't depend on how long that takes. Only a replication can name an orphan
+while a deletion of it is under way, if its source went back to it: that is looked for at the end,
+and told.
 
 Doubt is a refusal, and nothing is deleted: a log that is not there (it may be lost, and the data
 files are what it is rebuilt from), one that says it is another's, or whose live files are not there
@@ -79,11 +81,13 @@ Source: docs/maintenance.md; docs/format.md, section 10.5.
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import base_folder, parse_own_file
 from ..catalog.nesting import logs_below, refuse_outer_log
+from ..errors import ConflictError, LakelogError
 from .actions import keep_needed, of_retained
 from .attempts import keep_beside_others
 from .context import EPOCH, MaintenanceContext, open_context, open_execution, outdated
@@ -198,8 +202,10 @@ def execute_gc(
             deleted before that came to light were orphans.
         LostTail: As of `plan_gc`. Nothing was deleted.
         StorageError: Part was deleted; execute again.
+        ConflictError: A replication named a file while it was being deleted; says which.
     Requests: as `plan_gc`; 1 PUT, 1 HEAD and 1 DELETE for the clock; for each 1,000 files 1 LIST, 1
-        GET a new transaction and 1 DELETE (1 DELETE a file where the store has no batches).
+        GET a new transaction and 1 DELETE (1 DELETE a file where the store has no batches); 1 LIST
+        and 1 GET more at the end.
     """
     context = open_execution(
         source, plan, "gc", ambient=ambient, margins=margins, progress=progress
@@ -256,6 +262,7 @@ def _delete(
     cut = len(base_folder(context.writer, context.database))
     deleted = Deleted()
     late: dict[str, str] = {}
+    gone: list[str] = []
     recent = replace(retained, paths=[])  # what it names was looked at; only news count from here
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
@@ -263,9 +270,31 @@ def _delete(
         named = recent.references([orphan.key[cut:] for orphan in batch])
         going = [orphan for orphan, is_named in zip(batch, named, strict=True) if not is_named]
         late |= {o.key: _NAMED_NOW for o, is_named in zip(batch, named, strict=True) if is_named}
+        gone += [orphan.key for orphan in going]
         deleted.add(going, context.store.delete([o.key for o in going], ordered=False))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
+    if gone:
+        with suppress(LakelogError):  # what is in the log's way now, the next collection tells
+            recent = follow(context, recent)
+        _tell_named(gone, recent.references([key[cut:] for key in gone]))
     return deleted, late
+
+
+def _tell_named(keys: list[str], named: list[bool]) -> None:
+    """A replication may name a file while a deletion of it is under way: nothing can hinder that.
+
+    Raises:
+        ConflictError: One did.
+    """
+    lost = [key for key, is_named in zip(keys, named, strict=True) if is_named]
+    if lost:
+        more = f" and {len(lost) - 1:,} more" if len(lost) > 1 else ""
+        raise ConflictError(
+            f"{lost[0]}{more} was deleted while a replication named it again",
+            key=lost[0],
+            hint="Copy it from the source of the replication; `lakelog doctor` names what is not "
+            "there. Don't let gc and a replication run at the same time here",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ Source: docs/replication.md.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import tee
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import segment_name
@@ -66,7 +66,14 @@ class Mover:
         return self.carrier.room
 
     def move_all(
-        self, folder: str, files: Iterable[DataFile], number: int, *, look: bool, tell: bool = True
+        self,
+        folder: str,
+        files: Iterable[DataFile],
+        number: int,
+        *,
+        look: bool,
+        tell: bool = True,
+        anew: bool = False,
     ) -> tuple[int, int, list[DataFile]]:
         """Bring data files over. Each is durable when this returns.
 
@@ -75,6 +82,7 @@ class Mover:
             number: How many they are.
             tell: Whether they count in the progress.
             look: Ask first whether a file is there, as after a run that was broken off.
+            anew: Put those that are there again, however young they are.
         Returns:
             How many were put, their bytes, and those that were there already.
         Raises:
@@ -85,25 +93,24 @@ class Mover:
         Requests: 1 GET and 1 PUT a file; with `look` 1 HEAD before, and for one that is there 1 GET
             of its footer instead.
         """
+        carrier = replace(self.carrier, old_s=0.0) if anew else self.carrier
         if self.engine is None:
-            bring = partial(self.carrier.bring, folder, look)
+            bring = partial(carrier.bring, folder, look)
             return self._each(files, number, bring, tell=tell)
-        return self._each_by(self.engine, folder, files, number, look=look, tell=tell)
+        prepare = partial(carrying, folder, look, carrier.exclusive, carrier.old_s)
+        return self._each_by(self.engine, prepare, files, number, tell=tell)
 
     def _each_by(
         self,
         engine: Engine,
-        folder: str,
+        prepare: Callable[..., Any],
         files: Iterable[DataFile],
         number: int,
         *,
-        look: bool,
         tell: bool,
     ) -> tuple[int, int, list[DataFile]]:
         put = size = 0
         there: list[DataFile] = []
-        carrier = self.carrier
-        prepare = partial(carrying, folder, look, carrier.exclusive, carrier.old_s)
         mine, theirs = tee(files)
         found = engine.each(prepare, self.stores, theirs, number, share=_SHARE)
         with contextlib.closing(found):

@@ -163,9 +163,10 @@ class OneLog:
 
     def _copy_range(self, some: list[tuple[DecodedTransaction, bytes]]) -> None:
         needs = needs_of(transaction for transaction, _ in some)
-        there = self._bring(needs, look=self._look)
-        self._refuse_stale()
         state = self.position.state
+        # What is there of an epoch that is past may be an orphan there, which gc takes at any age.
+        there = self._bring(needs, look=self._look, anew=needs.names_below(state.epoch))
+        self._refuse_stale()
         for transaction, body in some:
             check_link(state, transaction)
             self.mover.put(transaction.key, body)
@@ -176,10 +177,10 @@ class OneLog:
             state.tail.clear()
         self._look_again(there)
 
-    def _bring(self, needs: Needs, *, look: bool) -> list[DataFile]:
+    def _bring(self, needs: Needs, *, look: bool, anew: bool = False) -> list[DataFile]:
         """Bring data files over; those that were there already."""
         number, size, there = self.mover.move_all(
-            self._folder, needs.each(), needs.number, look=look
+            self._folder, needs.each(), needs.number, look=look, anew=anew
         )
         self.copied.files += number
         self.copied.size_bytes += size

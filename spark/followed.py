@@ -213,13 +213,20 @@ class FollowedTable:
     def agrees(self, cut: Cut) -> bool:
         """Whether a batch can end at a cut: not where some logs have yet to say what others call
         the table's key by then."""
-        if not self._asked.feed:  # no key is read there
-            return True
         try:
-            table_key(self.states(cut), self._asked.table)
+            self.refuse_disagreement(cut)
         except SchemaConflict:
             return False
         return True
+
+    def refuse_disagreement(self, cut: Cut) -> None:
+        """Raise where it can't.
+
+        Raises:
+            SchemaConflict: Of a stream of changes, two logs give the table different keys.
+        """
+        if self._asked.feed:  # else no key is read there
+            table_key(self.states(cut), self._asked.table)
 
     def _between(self, since: Cut, until: Cut) -> list[Between]:
         """What was committed between two cuts, in the logs that are needed for it."""

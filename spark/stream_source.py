@@ -133,6 +133,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             at = Place(begun)
         everything = isinstance(limit, ReadAllAvailable)
         self._followed.refuse_lost(at.cut)
+        if here.at is None:  # noted once it is given: it must be a cut that can be read
+            self._followed.refuse_disagreement(at.cut)
         if at.files is not None:
             found = self._among_existing(at.cut, at.files, limit=not everything)
             return here.moved(found, begun)

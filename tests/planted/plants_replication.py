@@ -45,7 +45,7 @@ def commits_come_first() -> Any:
     def copy_range(self: Any, some: Any) -> None:
         needed = []
 
-        def later(self: Any, needs: Any, *, look: bool) -> list[Any]:
+        def later(self: Any, needs: Any, *, look: bool, anew: bool = False) -> list[Any]:
             needed.append(needs)
             return []
 

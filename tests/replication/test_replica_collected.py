@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from lakelog.errors import LostTail
+from lakelog.errors import ConflictError, LostTail
 from lakelog.gc import execute_gc, plan_gc
 from lakelog.replication import replicate
 from lakelog.testing.doubles import PassingStore
@@ -91,4 +91,55 @@ def test_a_file_that_lies_there_for_long_is_made_young(pair):
     store = replicate_collected(pair, first=2)
     assert store.collected
     assert not store.deleted
+    pair.same(pair.source.token)
+
+
+class LateStore(PassingStore):
+    """A whole replication runs between gc's last look and its deletion."""
+
+    pair: Pair | None = None
+
+    def delete(self, keys, *, ordered=True):
+        keys = list(keys)
+        if self.pair and any(key.endswith(".parquet") for key in keys):
+            pair, self.pair = self.pair, None
+            pair.replicate()
+        return super().delete(keys, ordered=ordered)
+
+    def server_time(self):
+        return self.inner.server_time()
+
+
+def test_a_deletion_that_a_replication_overtakes_is_told(pair):
+    """Nothing can hinder it: what was decided is on its way."""
+    key = f"oslo/{D}/{file_of(pair)}"
+    pair.copy.store.put(key, pair.source.store.get(key))
+    pair.clock.now_s += 8 * DAY_S
+    catalog = pair.copy.catalog
+    plan = plan_gc(catalog, "oslo", D)
+    assert [item.key for item in plan.actions] == [key]
+    pair.source.catalog.restore(D, to=pair.before, execute=True)
+    catalog.store = LateStore(pair.copy.store)
+    catalog.store.pair = pair
+    with pytest.raises(ConflictError, match="while a replication named it again") as caught:
+        execute_gc(catalog, plan)
+    assert caught.value.key == key
+    pair.copy.store.put(key, pair.source.store.get(key))  # as the hint says
+    pair.same(pair.source.token)
+
+
+def test_a_young_file_of_a_past_epoch_is_put_again(pair):
+    """It was there before its epoch was past, by a run that was broken off: gc would take it."""
+    key = f"oslo/{D}/{file_of(pair)}"
+    pair.copy.store.put(key, pair.source.store.get(key))
+    pair.clock.now_s += 60
+    written(pair, 2)
+    pair.replicate()
+    pair.clock.now_s += 60
+    then = pair.clock.time()
+    pair.source.catalog.restore(D, to=pair.before, execute=True)
+    store = replicate_collected(pair)
+    assert store.collected
+    assert not store.deleted
+    assert pair.copy.store.head(key).modified_at >= then
     pair.same(pair.source.token)

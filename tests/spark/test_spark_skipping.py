@@ -161,6 +161,9 @@ def run_cases(spark, seed: int, cases: int) -> tuple[int, int]:
 def test_no_row_is_lost_by_skipping(spark, settings, part):
     settings("spark.sql.session.timeZone", ["America/New_York", "UTC"][part % 2])
     settings("spark.sql.ansi.enabled", False)  # a cast that fails is null, not an error
+    # Of many conditions in one projection Spark 4.3's own code mixes up what they have in common
+    # (seed 92864239: `f <> 0.0` is true of rows of 0.0): the answers to hold scans against.
+    settings("spark.sql.subexpressionElimination.enabled", False)
     kept, of = run_cases(spark, base_seed() * PARTS + part, CASES // PARTS)
     assert kept < 0.8 * of, "skipping skips"
 

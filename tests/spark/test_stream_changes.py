@@ -8,7 +8,7 @@ from collections import Counter
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.errors import UsageError
+from lakelog.errors import SchemaConflict, UsageError
 from newer_spark import STREAMS, needs
 from stream_cases import put, stream
 from stream_history import History, commit, counted, now, sums
@@ -168,6 +168,21 @@ def test_no_batch_ends_where_logs_call_the_key_otherwise(catalog):
     assert len(batches) == 5  # the last one goes on behind the limit
     rows = [row for each in batches for row in each]
     assert led([1, 1, 2, 3], rows) == dict.fromkeys([*range(5), 7, 8], 1)
+
+
+def test_no_stream_begins_where_logs_call_the_key_otherwise(catalog):
+    """Where it begins is noted, and Spark would plan that batch again for ever."""
+    for writer in ("w", "v"):
+        commit(catalog, lambda tx: tx.write("t", pa.table({"n": [1], "m": [1]})), writer=writer)
+    catalog.evolve("db", "t", key=["n"])
+    query = stream(catalog, readChangeFeed="true", columns='["m"]')
+    commit(catalog, lambda tx: tx.evolve("t", rename={"n": "number"}))
+    with pytest.raises(SchemaConflict, match="Give all logs the same"):
+        query.plan()
+    assert not query.ends
+    commit(catalog, lambda tx: tx.evolve("t", rename={"n": "number"}), writer="v")
+    query.restart()
+    assert [row["m"] for row in query.rows()] == [1]
 
 
 def test_a_table_with_columns_that_changes_have(catalog):
