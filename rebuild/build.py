@@ -20,6 +20,7 @@ from ..catalog.log.state import State, empty_state
 from ..catalog.log.validate import check_written, validate
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import CorruptObject
+from .known_log import ORIGINAL
 from .values import derived_id
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _intent(
         summary={"rebuilt": item.proof},
     )
     if item.original_revision is not None:
-        intent.summary["original_revision"] = str(item.original_revision)
+        intent.summary[ORIGINAL] = str(item.original_revision)
     intent.actions += [_remove(table, path) for table, path in item.removed]
     known = set(item.schemas)
     intent.actions += [action for name in item.schemas for action in _schema(schemas[name])]

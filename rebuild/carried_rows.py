@@ -108,23 +108,29 @@ class RowsPlaced:
         own = parse_data_file(name[1])
         if own is not None and own.transaction_id == self._id_of(start):
             return True
-        first = is_before(begun, one.moment)
+        first = self._moments.is_before(start, begun, one.moment)
         if first is None and is_last:
             self._doubted[name[1]] = None
         return bool(first)
 
     def _is_denied(self, name: FileName, one: _Found, found: list[_Found]) -> bool:
-        """Whether a log that is read to its end has a file, and knows nothing of these deletes: a
-        copy of a process may have written them under the id of a transaction that did no such
+        """Whether a log would know of these deletes, and doesn't: it holds their transaction, and
+        is told from its beginning on, or it is read to its end and has the file. A rebuild left
+        them out, or a copy of a process wrote them under the id of a transaction that did no such
         thing. Not those of which a later bitmap has all rows: they were true before it.
 
         Args:
             found: All that are said of the file.
         """
         known = self._moments.known
-        if not (self._is_whole and known is not None and name in known.live):
+        if known is None:
             return False
-        held = [other for other in found if _name(other.item) in self._held]
+        is_told = known.state.base is None and self._id_of(one.at) in known.committed
+        if not is_told and not (self._is_whole and name in known.live):
+            return False
+        entries = known.deletes.rows_of(name[0]).get(name[1], ())
+        said = {(name[1], entry.object, entry.offset) for entry in entries}
+        held = [other for other in found if _name(other.item) in said]
         return one not in held and not any(
             other.item.covers_below and other.at > one.at for other in held
         )

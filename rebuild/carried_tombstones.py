@@ -67,23 +67,26 @@ class TombstonesPlaced:
             if own is not None:
                 places.remove(own)
             yield tombstone, moment, None if own is None else own[0]
-        for places in said.values():  # the log holds no more what no file is older than
+        for places in said.values():  # a checkpoint holds no more what no file is older than
             for revision, tombstone in places:
                 item = self._moments.ordered[revision]
                 moment = self._moments.of_transaction(item)
                 is_known = known is not None and item.transaction_id in known.committed
-                if is_known and not self._is_denied(tombstone, moment):
+                if is_known and not self._is_denied(tombstone, moment, revision):
                     yield tombstone, moment, revision
         yield from others
 
-    def _is_denied(self, tombstone: Tombstone, moment: Moment) -> bool:
-        """Whether a log that doesn't hold a tombstone would, had its transaction done that: a copy
-        of a process may have written the object under the id of one that did no such thing."""
-        if tombstone.logs:
-            return True
+    def _is_denied(self, tombstone: Tombstone, moment: Moment, revision: int) -> bool:
+        """Whether a log that doesn't hold a tombstone would, had its transaction done that: a
+        rebuild left it out, or a copy of a process wrote the object under the id of one that did no
+        such thing. What is told from the beginning on has all but those of forgotten tables."""
         known = self._moments.known
+        if tombstone.logs or known is None:
+            return True
+        if known.state.base is None and revision >= self._forgotten.get(tombstone.table, -1):
+            return True
         return any(
-            known is not None and (tombstone.table, path) in known.live and is_before(begun, moment)
+            (tombstone.table, path) in known.live and is_before(begun, moment)
             for path, begun in self._live.get(tombstone.table, {}).items()
             if begun is not None and path in (tombstone.paths or (path,))
         )
@@ -105,7 +108,7 @@ class TombstonesPlaced:
         files = self._live.get(tombstone.table, {})
         if tombstone.paths:
             files = {path: files[path] for path in tombstone.paths if path in files}
-        order = {path: None if at is None else is_before(at, moment) for path, at in files.items()}
+        order = {path: self._is_before(tombstone, path, moment) for path in files}
         held = {path for path, first in order.items() if first}
         doubted = sorted(path for path, at in files.items() if at and order[path] is None)
         if own is not None:
@@ -128,6 +131,12 @@ class TombstonesPlaced:
         for start in range(0, len(paths), _PATHS_IN_ONE):
             some = replace(tombstone, paths=paths[start : start + _PATHS_IN_ONE])
             self._placed.rest.append(_action(some))
+
+    def _is_before(self, tombstone: Tombstone, path: str, moment: Moment) -> bool | None:
+        name = (tombstone.table, path)
+        begun = self._live[tombstone.table][path]
+        start = self._moments.result.lives[name][-1][0]
+        return None if begun is None else self._moments.is_before(start, begun, moment)
 
     def _put(self, revision: int, tombstone: Tombstone) -> None:
         self._placed.at[revision].append(_action(tombstone))

@@ -6,6 +6,8 @@ Source: docs/format.md, sections 4.7 and 8.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,7 +22,7 @@ from ..catalog.log.replay import locations_of
 from ..errors import CorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.state import State
@@ -35,6 +37,9 @@ _FACTS = (
 )
 # What a log says of a file, whatever its footer says.
 ROW: Final = ("partition", "first_clock", "last_clock", "schema_fingerprint")
+# In the summary of what a rebuild did again: its number in the log that was rebuilt.
+ORIGINAL: Final = "original_revision"
+_DIGITS: Final = 12
 
 
 class LiveFile(NamedTuple):
@@ -56,6 +61,7 @@ class KnownLog:
         state: The highest that can be read; the empty one if none can.
         committed: By transaction id, its revision and commit time (µs).
         members: The place of each in its revision.
+        numbers: What the rebuild that began the log called revisions of the life before.
         first, first_us: The lowest revision that its history tells of, and its time.
         live: Tables and paths of its live files.
         removed: Files that transactions above the state took out, each with the revision.
@@ -76,6 +82,7 @@ class KnownLog:
     state: State
     committed: dict[TransactionId, tuple[int, int]] = field(default_factory=dict)
     members: dict[TransactionId, int] = field(default_factory=dict)
+    numbers: dict[TransactionId, int] = field(default_factory=dict)
     first: int = 0
     first_us: int = 0
     live: set[FileName] = field(default_factory=set)
@@ -135,6 +142,7 @@ def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
             for transaction_id in members
         },
         members={one: place for members in ids for place, one in enumerate(members)},
+        numbers=_numbers(ids, history.column("summary").to_pylist()),
         first=min(revisions),
         first_us=min(times),
         live=live,
@@ -148,6 +156,27 @@ def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
         locations=state.locations,
         deletes=state.deletes.copy(),
     )
+
+
+def _numbers(
+    ids: Iterable[Sequence[TransactionId]], summaries: Iterable[str | None]
+) -> dict[TransactionId, int]:
+    """What the history says by transactions that a rebuild did again."""
+    found: dict[TransactionId, int] = {}
+    for members, summary in zip(ids, summaries, strict=True):
+        if members and summary is not None and ORIGINAL in summary:
+            try:
+                said = json.loads(summary)
+            except ValueError:
+                continue
+            found |= _number(members[0], said)
+    return found
+
+
+def _number(transaction_id: TransactionId, summary: object) -> dict[TransactionId, int]:
+    said = str(summary.get(ORIGINAL, "")) if isinstance(summary, Mapping) else ""
+    is_number = said.isascii() and said.isdecimal() and len(said) <= _DIGITS
+    return {transaction_id: int(said)} if is_number else {}
 
 
 def live_files(known: KnownLog) -> Iterator[LiveFile]:
@@ -224,6 +253,7 @@ def absorb(known: KnownLog, transaction: DecodedTransaction) -> None:
     for place, member in enumerate(message.commit.members):
         known.committed[member.transaction_id] = revision, time
         known.members[member.transaction_id] = place
+        known.numbers |= _number(member.transaction_id, member.summary)
     known.applications.apply(transaction)
     known.deletes.apply(transaction)
     for place, action in enumerate(message.actions):

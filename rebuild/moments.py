@@ -1,8 +1,9 @@
 """When a file came to be live, and when rows were deleted: which of the two was first decides
 whether a tombstone holds of a file. Pure.
 
-Where the old log, or footers, tell both revisions, that is certain. So it is where neither is in
-the old log any more and the life of the log that both were of tells. Else a revision that stood
+Where the old log, or footers, tell both revisions, that is certain. Of a delete that a rebuilt log
+has lost, and a file of the lives before, only the life that both were of tells: where it told
+nothing, the rebuild before has guessed an order, and kept the rows. Else a revision that stood
 before the one, and was not below the other, may tell, or the epoch. Where nothing does, the delete
 is not taken to hold: a row that comes back can be deleted again.
 
@@ -18,7 +19,7 @@ from ..catalog.format.segments import MAX_NUMBER
 
 if TYPE_CHECKING:
     from .assemble import Assembled
-    from .evidence import Evidence, FoundTransaction
+    from .evidence import Evidence, FoundTransaction, TransactionId
     from .known_log import KnownLog
     from .values import FileName
 
@@ -60,10 +61,6 @@ class Moment(NamedTuple):
 
 def is_before(file: Moment, delete: Moment) -> bool | None:
     """Whether a file was there before a delete; None if nothing tells."""
-    if file.origin is not None and delete.origin is not None:
-        told = _is_before_in_life(file.origin, delete.origin)
-        if told is not None:
-            return told
     if file.incarnation != delete.incarnation:
         return file.incarnation < delete.incarnation
     if file.revision is not None and delete.revision is not None:
@@ -110,6 +107,7 @@ class Moments:
     evidence: Evidence
     known: KnownLog | None
     _revisions: dict[str, dict[str, int]] = field(default_factory=dict)
+    _at_most: dict[TransactionId, int] | None = None
 
     def in_log(self, revision: int) -> Moment:
         """That of a revision of the old log."""
@@ -124,15 +122,57 @@ class Moments:
             return self.in_log(place[0])
         gap = self.evidence.gaps.get(item.transaction_id)
         if gap is not None:
-            number = self.evidence.number(item)
-            origin = Origin(item.log_id, item.incarnation, number, item.head_revision)
             # At one revision there may be several of which nothing proves any.
             is_sure = gap.first == gap.last and item.transaction_id in self.evidence.proofs
             revision = gap.first if is_sure else None
             found = self.in_log(gap.first)._replace(revision=revision, epoch=item.epoch)
-            return found._replace(last=gap.last, origin=origin)
+            return found._replace(last=gap.last, origin=self._origin(item))
         revision = self.evidence.revisions.get(item.transaction_id)
         return Moment(item.incarnation, item.epoch, revision, item.head_revision)
+
+    def is_before(self, start: int, begun: Moment, delete: Moment) -> bool | None:
+        """Whether a file was there before a delete; None if nothing tells.
+
+        Args:
+            start: The revision of the new log that made it live.
+            begun: When it came to be live.
+        """
+        item = self.ordered[start] if start < len(self.ordered) else None
+        if item is None or delete.origin is None or not self._is_of_before(item):
+            return is_before(begun, delete)
+        own = self._origin(item)
+        told = _is_before_in_life(own, delete.origin)
+        if told is not None or own.log_id != delete.origin.log_id:
+            return told
+        if self._most(item.transaction_id) <= delete.origin.head:
+            return True
+        is_split = self.evidence.is_split(item)  # then epochs fall
+        return None if is_split or item.epoch == delete.epoch else item.epoch < delete.epoch
+
+    def _origin(self, item: FoundTransaction) -> Origin:
+        number = self.evidence.number(item)
+        return Origin(item.log_id, item.incarnation, number, item.head_revision)
+
+    def _is_of_before(self, item: FoundTransaction) -> bool:
+        """Whether a transaction is of a life of the log before the one in use."""
+        log = None if self.known is None else self.known.state.log
+        return log is not None and bool(item.written) and item.incarnation < log.incarnation
+
+    def _most(self, transaction_id: TransactionId) -> int:
+        """A number of its life that a transaction was not above: what is numbered higher took out
+        its files, or did something with their rows."""
+        if self._at_most is None:
+            self._at_most = {}
+            owners = {(file.table, file.path): item for item in self.ordered for file in item.files}
+            for item in self.ordered:
+                number = self.evidence.number(item)
+                if number is None:
+                    continue
+                for owner in filter(None, map(owners.get, item.replaces | item.touches)):
+                    if (owner.log_id, owner.incarnation) == (item.log_id, item.incarnation):
+                        most = self._at_most.get(owner.transaction_id, MAX_NUMBER)
+                        self._at_most[owner.transaction_id] = min(most, number - 1)
+        return self._at_most.get(transaction_id, MAX_NUMBER)
 
     def of_place(self, revision: int) -> Moment | None:
         """That of a revision of the new log; None if no transaction of the old one stands there."""

@@ -53,8 +53,18 @@ def prove_by_log(
             evidence.revisions[transaction_id], evidence.times_us[transaction_id] = place
             evidence.members[transaction_id] = known.members[transaction_id]
             evidence.proofs[transaction_id] = "it is in the old log"
+            _count_as_before(item, evidence, known)
         elif known.is_whole:
             _judge(item, evidence, known)
+
+
+def _count_as_before(item: FoundTransaction, evidence: Evidence, known: KnownLog) -> None:
+    """The number of a transaction in the life before, as the rebuild that began the log knew it."""
+    log, number = known.state.log, known.numbers.get(item.transaction_id)
+    if log is None or (item.log_id, item.incarnation + 1) != (log.log_id, log.incarnation):
+        return
+    if number is not None:
+        evidence.counted.setdefault(item.transaction_id, number)
 
 
 def _judge(item: FoundTransaction, evidence: Evidence, known: KnownLog) -> None:

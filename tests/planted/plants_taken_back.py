@@ -7,13 +7,14 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-from planting import plant
+from planting import Together, plant
 
 RESTORE = "tests/changing/test_restore_rows.py"
 CHANGES = "tests/changing/test_row_changes.py"
 COLUMNS = "tests/evolution/test_taken_back.py"
 
 AGAIN = "tests/rebuild/test_rebuild_lost_again.py"
+BEFORE = "tests/rebuild/test_rebuild_told_before.py"
 
 
 @plant(RESTORE + "::test_deleted_rows_come_back_and_go_again")
@@ -216,3 +217,31 @@ def files_come_back_in_silence() -> Any:
     from lakelog.rebuild.later import ReplacedLater
 
     return mock.patch.object(ReplacedLater, "doubts", return_value=[])
+
+
+@plant(BEFORE + "::test_what_a_rebuild_kept_in_doubt_the_next_one_keeps")
+def a_guessed_order_tells_of_the_life_before() -> Any:
+    """Where a rebuild put a file and a delete is taken for where they stood."""
+    from lakelog.rebuild.moments import Moments
+
+    return mock.patch.object(Moments, "_is_of_before", return_value=False)
+
+
+@plant(BEFORE + "::test_what_a_rebuild_kept_in_doubt_the_next_one_keeps")
+def deletes_that_a_rebuild_left_out_come_back() -> Any:
+    """What a log doesn't say of its own transactions their objects say."""
+    from lakelog.rebuild.carried_rows import RowsPlaced
+    from lakelog.rebuild.carried_tombstones import TombstonesPlaced
+
+    return Together(
+        mock.patch.object(RowsPlaced, "_is_denied", return_value=False),
+        mock.patch.object(TombstonesPlaced, "_is_denied", return_value=False),
+    )
+
+
+@plant(AGAIN + "::test_what_is_lost_again_is_done_again")
+def numbers_of_the_life_before_are_lost() -> Any:
+    """What a rebuild knew of revisions, and says in its history, is not asked."""
+    from lakelog.rebuild import old_state
+
+    return mock.patch.object(old_state, "_count_as_before")
