@@ -2,9 +2,10 @@
 they did, and the log that is in use counts anew. Pure.
 
 A transaction of an earlier life that the log in use doesn't hold was one of the revisions that it
-has lost, if it was in it at all: each that what is held leaves open (`bounds`). One that nothing
-proves, and for which there is none left, was not in it. Where the log goes back to a checkpoint all
-of the earlier lives is below that, and the state decides.
+has lost, if it was in it at all: each that what is held leaves open (`bounds`). One for which there
+is none left was not in it, though it be proven: an earlier rebuild left it out, and the log that is
+in use says more than footers of a life that it doesn't go on. Where the log goes back to a
+checkpoint all of the earlier lives is below that, and the state decides.
 
 Source: docs/format.md, section 8.
 """
@@ -30,6 +31,10 @@ _NO_ROOM: Final = (
     "the old log holds other transactions at all revisions that it can have been, so the rebuild "
     "before left it out"
 )
+LEFT_OUT: Final = (
+    "it is proven, but the log in use holds others wherever it can have stood: an earlier rebuild "
+    "left it out"
+)
 
 
 def place_in_gaps(
@@ -50,10 +55,19 @@ def place_in_gaps(
     ]
     if not items:
         return
-    proven = [one.transaction_id for one in items if one.transaction_id in evidence.proofs]
     spans = Bounds(transactions, evidence, known).of_all(items)
     room = Room(_lost(known))
-    gaps = _placed({one: spans.pop(one) for one in proven}, room)
+    proven = {one: spans.pop(one) for one in [*spans] if one in evidence.proofs}
+    told = _told_since(transactions, known)
+    for one, span in [*proven.items()]:
+        if (
+            room.within(span) is None
+            and one not in told
+            and not _was_live(transactions[one], known)
+        ):
+            evidence.undecided.setdefault(one, LEFT_OUT)
+            del proven[one]
+    gaps = _placed(proven, room)
     free = room.without_full([*gaps.values()])
     for one, span in spans.items():
         found = free.within(span)
@@ -91,6 +105,22 @@ def _placed(spans: Mapping[TransactionId, Gap], room: Room) -> dict[TransactionI
         if gap is not None:
             gaps[one] = gap
     return gaps
+
+
+def _told_since(
+    transactions: Mapping[TransactionId, FoundTransaction], known: KnownLog
+) -> set[TransactionId]:
+    """Transactions that footers of the log in use show to have been in it: they name them as base
+    or head, or take out their files, or do something with rows of them."""
+    owners = {
+        (file.table, file.path): one for one, item in transactions.items() for file in item.files
+    }
+    found: set[TransactionId] = set()
+    for item in transactions.values():
+        if item.written and same_log(item, known.state):
+            found |= {item.base_transaction_id, *(one.head[1] for one in item.said)}
+            found |= {owners[name] for name in item.replaces | item.touches if name in owners}
+    return found
 
 
 def _was_live(item: FoundTransaction, known: KnownLog) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..catalog.format.names import parse_data_file
+from .gaps import LEFT_OUT
 from .undecided import undecided_files
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def notes(
             f"Footers of {len(ordered.circular)} transactions contradict each other about their "
             "order; they stand where epoch, revision and clock put them"
         )
+    found += _left_out_before(evidence)
     found += _cant_be_taken_over(lost)
     found += _damaged(damaged)
     found += _first(list(doubts), "more notes on deletes")
@@ -98,6 +100,18 @@ def _not_taken_over(known: KnownLog | None) -> str:
         f"Of the old log, what can be read {upto}in single transactions counts. Of the rest: "
         f"{lost[0].lower()}{lost[1:]}"
     )
+
+
+def _left_out_before(evidence: Evidence) -> list[str]:
+    """What is proven of a life that an earlier rebuild has gone on without."""
+    found = sorted(one.hex() for one, why in evidence.undecided.items() if why == LEFT_OUT)
+    if not found:
+        return []
+    return [
+        f"Proven, and left out: transactions {_some(found, _RIVALS)}. The log in use holds others "
+        "wherever they can have stood: an earlier rebuild left them out, on request, or because "
+        "the log that it read did not hold them"
+    ]
 
 
 def _cant_be_taken_over(lost: Sequence[str]) -> list[str]:

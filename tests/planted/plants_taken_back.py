@@ -245,3 +245,11 @@ def numbers_of_the_life_before_are_lost() -> Any:
     from lakelog.rebuild import old_state
 
     return mock.patch.object(old_state, "_count_as_before")
+
+
+@plant(BEFORE + "::test_what_a_rebuild_left_out_stays_out_though_it_is_proven")
+def what_is_proven_comes_back_from_an_abandoned_life() -> Any:
+    """A proven transaction for which a log has no room is taken to be anywhere in it."""
+    from lakelog.rebuild import gaps
+
+    return mock.patch.object(gaps, "_told_since", lambda transactions, known: {*transactions})

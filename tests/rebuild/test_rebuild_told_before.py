@@ -136,3 +136,29 @@ def test_what_a_rebuild_kept_in_doubt_the_next_one_keeps(lake, name):
     plan = lake.rebuild()
     assert not plan.is_whole
     assert lake.rows() == before
+
+
+@pytest.mark.parametrize("mode", ["predicate", "rows"])
+@pytest.mark.parametrize("revisions", [(1,), (3,), (3, 4)], ids=str)
+def test_what_a_rebuild_left_out_stays_out_though_it_is_proven(lake, revisions, mode):
+    """By going back: footers of the life that was left prove all of it but the last commit."""
+    lake.write(1, 10)
+    (path,) = lake.write(2)
+    lake.write(22)
+    lake.rebuild()
+    lake.do(lambda tx: delete(tx, mode))
+    lake.do(lambda tx: (tx.remove(path), tx.write("t", table(3))))
+    lake.write(4)
+    left_out = lake.rebuild(back_to=1).undecided
+    for number in (80, 90, 91):
+        lake.write(number)
+    before = lake.rows()
+    assert before == [1, 2, 10, 22, 80, 90, 91]
+    lake.lose(*revisions)
+    plan = lake.rebuild()
+    assert not plan.is_whole
+    assert lake.rows() == before
+    assert plan.undecided.keys() >= left_out.keys()
+    (note,) = (note for note in plan.notes if note.startswith("Proven, and left out"))
+    names = {path.split("/")[-1].split("-")[1] for path in left_out}
+    assert sum(name in note for name in names) == 2
