@@ -34,7 +34,7 @@ PLANTS = {
     "tombstones are lost": lambda: mock.patch.object(carried_tombstones.TombstonesPlaced, "place"),
     "row deletes are lost": lambda: mock.patch.object(carried_rows.RowsPlaced, "place"),
     "a tombstone holds of later files": lambda: mock.patch.object(
-        carried_tombstones, "is_before", return_value=True
+        moments.Moments, "is_before", return_value=True
     ),
     "revisions are not compared": lambda: mock.patch.object(
         moments.Moments, "in_log", return_value=moments.Moment(0, 0, None, -1)
