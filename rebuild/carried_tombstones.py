@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..catalog.log.deletes import LogAt, Tombstone
+    from .evidence import FoundTransaction
     from .moments import Moment, Moments
     from .placed import Placed
 
@@ -100,6 +101,7 @@ class TombstonesPlaced:
 
     def _place(self, tombstone: Tombstone, moment: Moment, own: int | None) -> None:
         if tombstone.logs:  # they are named so that they are known again after a rebuild
+            self._doubt_cut(tombstone)
             if own is None:
                 self._placed.rest.append(_action(tombstone))
             else:
@@ -121,9 +123,8 @@ class TombstonesPlaced:
                 self._put(own, replace(tombstone, paths=_sorted(there & held)))
                 held -= there
         if doubted:
-            more = f" and {len(doubted) - _NAMED} more" if len(doubted) > _NAMED else ""
             self._placed.doubts.append(
-                f"Whether {', '.join(doubted[:_NAMED])}{more} came before the delete of rows with "
+                f"Whether {_some(doubted)} came before the delete of rows with "
                 f"{tombstone.predicate[:200]!r} in table {tombstone.table!r}, nothing tells: their "
                 "rows are not deleted by it"
             )
@@ -131,6 +132,32 @@ class TombstonesPlaced:
         for start in range(0, len(paths), _PATHS_IN_ONE):
             some = replace(tombstone, paths=paths[start : start + _PATHS_IN_ONE])
             self._placed.rest.append(_action(some))
+
+    def _doubt_cut(self, tombstone: Tombstone) -> None:
+        """Name the files of which nothing tells whether a delete of several logs' files holds: they
+        may have come before or after the transaction of this log that it names."""
+        for named in self._named(tombstone):
+            moment = self._moments.of_transaction(named)
+            own = {file.path for file in named.files}
+            doubted = sorted(
+                path
+                for path, begun in self._live.get(tombstone.table, {}).items()
+                if begun and path not in own and self._is_before(tombstone, path, moment) is None
+            )
+            if doubted:
+                self._placed.doubts.append(
+                    f"Whether {_some(doubted)} came before transaction "
+                    f"{named.transaction_id.hex()}, up to which the delete of rows with "
+                    f"{tombstone.predicate[:200]!r} in table {tombstone.table!r} holds, nothing "
+                    "tells: their places in the rebuilt log decide"
+                )
+
+    def _named(self, tombstone: Tombstone) -> Iterator[FoundTransaction]:
+        """Transactions of this log that a delete of several logs' files names."""
+        logs = {at.transaction_id: at.log_id for at in tombstone.logs}
+        for item in self._moments.ordered:
+            if logs.get(item.transaction_id) == item.log_id:
+                yield item
 
     def _is_before(self, tombstone: Tombstone, path: str, moment: Moment) -> bool | None:
         name = (tombstone.table, path)
@@ -144,6 +171,11 @@ class TombstonesPlaced:
 
 def _content(tombstone: Tombstone) -> _Content:
     return tombstone.table, tombstone.predicate, tombstone.columns, tombstone.logs
+
+
+def _some(paths: list[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(paths[:_NAMED]) + more
 
 
 def _sorted(paths: Iterable[str]) -> tuple[str, ...]:

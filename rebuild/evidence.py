@@ -5,6 +5,7 @@ A footer is written before its own commit, so no file can prove that its transac
 Others can:
 
 - A footer names the last transaction at the head that it was begun on: that one was committed.
+- So was what a delete of several logs' files names, up to which it holds of this log.
 - A footer names the paths that it replaces: those were live, so theirs were committed too. So were
   those of files whose rows are deleted by number, and that are added again.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .scanned import OwnFile, OwnObject
 from .values import LeftOut
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from .values import FileName
 
 TransactionId = bytes
+_Life = tuple[bytes, int]  # a log id and an incarnation
+_IS_ON: Final = "was written on top of"
+_HOLDS_UP_TO: Final = "tells of a delete up to"
 
 
 @dataclass(slots=True)
@@ -307,17 +311,13 @@ def _prove_by_bases(
     far: dict[TransactionId, set[int]] = defaultdict(set)
     for claimant in transactions.values():
         path = claimant.written[0].path
-        bases = {(claimant.base_revision, claimant.base_transaction_id)}
-        for revision, base in bases.union(item.head for item in claimant.said):
-            known = transactions.get(base)
-            if known is None:
+        for life, revision, one, does in _names(claimant):
+            known = transactions.get(one)
+            if known is None or (does == _HOLDS_UP_TO and known.log_id != life[0]):
                 continue
-            same = (known.log_id, known.incarnation) == (claimant.log_id, claimant.incarnation)
-            said = near if same else far
+            said = near if (known.log_id, known.incarnation) == life else far
             said[known.transaction_id].add(revision)
-            evidence.proofs.setdefault(
-                known.transaction_id, f"the footer of {path} was written on top of it"
-            )
+            evidence.proofs.setdefault(known.transaction_id, f"the footer of {path} {does} it")
     for transaction_id in evidence.proofs:
         numbers = near.get(transaction_id) or {
             number
@@ -332,6 +332,19 @@ def _prove_by_bases(
         if numbers:
             evidence.revisions[transaction_id] = min(numbers)
     return near
+
+
+def _names(item: FoundTransaction) -> Iterator[tuple[_Life, int, TransactionId, str]]:
+    """What a transaction says of others that were committed: the lives and revisions that these are
+    of, their ids, and what it did with them. A delete of several logs' files names where each was.
+    """
+    own = (item.log_id, item.incarnation)
+    bases = {(item.base_revision, item.base_transaction_id)}
+    for revision, base in bases.union(one.head for one in item.said):
+        yield own, revision, base, _IS_ON
+    for tombstone in of_kind(item.actions, "tombstone"):
+        for at in tombstone.logs:
+            yield (at.log_id, at.incarnation), at.revision, at.transaction_id, _HOLDS_UP_TO
 
 
 def _prove_by_replaced(

@@ -253,3 +253,11 @@ def what_is_proven_comes_back_from_an_abandoned_life() -> Any:
     from lakelog.rebuild import gaps
 
     return mock.patch.object(gaps, "_told_since", lambda transactions, known: {*transactions})
+
+
+@plant(BEFORE + "::test_a_file_that_may_have_come_after_a_cut_is_named")
+def deletes_of_a_cut_hold_of_others_in_silence() -> Any:
+    """Nobody is told that a delete of a cut may hold of what came after that."""
+    from lakelog.rebuild.carried_tombstones import TombstonesPlaced
+
+    return mock.patch.object(TombstonesPlaced, "_doubt_cut")

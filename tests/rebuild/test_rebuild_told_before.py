@@ -162,3 +162,48 @@ def test_what_a_rebuild_left_out_stays_out_though_it_is_proven(lake, revisions, 
     (note,) = (note for note in plan.notes if note.startswith("Proven, and left out"))
     names = {path.split("/")[-1].split("-")[1] for path in left_out}
     assert sum(name in note for name in names) == 2
+
+
+def two_at_once(lake):
+    """Two that were begun on one head; the second wrote first."""
+    lake.write(5)
+    one, two = lake.owner.transaction(), lake.owner.transaction()
+    two.write("t", table(1))
+    lake.fake.move(1)
+    one.write("t", table(1, 2))
+    return one, two
+
+
+def delete_at(lake, cut):
+    lake.do(lambda tx: tx.delete("t", "n = 1", cut=cut))
+    lake.write(60)
+    lake.write(61)
+    return lake.rows()
+
+
+def test_what_a_delete_of_a_cut_names_was_committed_there(lake):
+    """Nothing else proves it, nor tells that the other one came after it."""
+    one, two = two_at_once(lake)
+    lake.commit(one)
+    cut = lake.catalog.snapshot("db")
+    lake.commit(two)
+    before = delete_at(lake, cut)
+    assert before == [1, 2, 5, 60, 61]
+    lake.lose(1, 2)
+    plan = lake.rebuild()
+    assert lake.rows() == before
+    assert not doubts(plan)
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_a_file_that_may_have_come_after_a_cut_is_named(lake, name):
+    """The cut is that of the later of two, and nothing tells where the other one was."""
+    one, two = two_at_once(lake)
+    lake.commit(*((one, two) if name == "two" else (two, one)))
+    before = delete_at(lake, lake.catalog.snapshot("db"))
+    assert before == [2, 5, 60, 61]
+    lake.lose(1, 2)
+    plan = lake.rebuild()
+    (note,) = doubts(plan)
+    assert "came before transaction" in note
+    assert set(before) <= set(lake.rows())
