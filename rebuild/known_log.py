@@ -20,9 +20,10 @@ from ..catalog.log.known_schemas import SchemaEntry
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import locations_of
 from ..errors import CorruptError
+from .outgrown import outgrown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.state import State
@@ -57,7 +58,8 @@ class KnownLog:
 
     Attributes:
         is_whole: Whether it is read to its end, and that is the end that footers know: none tells
-            of a later revision, or of another transaction in the place of one (`outgrown`).
+            of a later revision, or of another transaction in the place of one, or of two that
+            it doesn't hold (`outgrown`).
         state: The highest that can be read; the empty one if none can.
         committed: By transaction id, its revision and commit time (µs).
         members: The place of each in its revision.
@@ -132,9 +134,10 @@ def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
     for _, error in state.files.broken_ranges:
         raise error
     applications = _applications(state)
-    beyond, splits = outgrown(state, dict(zip(revisions, ids, strict=True)), own)
+    own = [item for item in own if same_log(item, state)]
+    is_longer, splits = outgrown(dict(zip(revisions, ids, strict=True)), live, own)
     return KnownLog(
-        is_whole=not beyond and not splits,
+        is_whole=not is_longer and not splits,
         state=state,
         committed={
             transaction_id: (revision, time)
@@ -208,27 +211,6 @@ def live_paths(state: State | None) -> list[str]:
         return [path for paths in state.files.paths() for path in paths.to_pylist()]
     except CorruptError:
         return []
-
-
-def outgrown(
-    state: State, history: Mapping[int, Collection[bytes]], own: Iterable[Writing]
-) -> tuple[bool, list[int]]:
-    """What the bases of data files say against a log: whether one lies above its head, and which of
-    its revisions were another transaction when a file was begun. Either proves that it was longer,
-    lost its end, and in the second case went on otherwise.
-
-    Args:
-        history: Transaction ids by revision.
-    """
-    beyond, splits = False, set()
-    for file in own:
-        if not same_log(file, state):
-            continue
-        ids = history.get(file.base_revision)
-        beyond = beyond or file.base_revision > state.revision
-        if ids is not None and file.base_transaction_id and file.base_transaction_id not in ids:
-            splits.add(file.base_revision)
-    return beyond, sorted(splits)
 
 
 def _applications(state: State) -> Applications | None:

@@ -15,6 +15,7 @@ COLUMNS = "tests/evolution/test_taken_back.py"
 
 AGAIN = "tests/rebuild/test_rebuild_lost_again.py"
 BEFORE = "tests/rebuild/test_rebuild_told_before.py"
+OUTGROWN = "tests/rebuild/test_rebuild_outgrown.py"
 
 
 @plant(RESTORE + "::test_deleted_rows_come_back_and_go_again")
@@ -261,3 +262,14 @@ def deletes_of_a_cut_hold_of_others_in_silence() -> Any:
     from lakelog.rebuild.carried_tombstones import TombstonesPlaced
 
     return mock.patch.object(TombstonesPlaced, "_doubt_cut")
+
+
+@plant(OUTGROWN + "::test_an_end_that_is_lost_is_seen")
+def only_bases_tell_of_a_lost_end() -> Any:
+    """A log is whole where nothing was begun on a revision that it has lost."""
+    from lakelog.rebuild import outgrown
+
+    return Together(
+        mock.patch.object(outgrown, "_lost_two", return_value=False),
+        mock.patch.object(outgrown, "OwnObject", ()),
+    )
