@@ -7,8 +7,10 @@ written besides: a head that the log doesn't have was lost. And a footer or obje
 that its transaction took out, or deleted rows of: only what is live can be taken out, so who wrote
 it had committed it. If the history goes back to that and doesn't hold it, it was lost.
 
-An attempt that never committed proves all that as well: it too saw what stood. What it took out of
-its own, or of an earlier life of the log, or may have been in trimmed history, proves nothing.
+An attempt that never committed proves all that as well, for it too saw what stood. Nothing is
+proven by what was taken out of its own transaction, or of an earlier life of the log, or was
+written by one that may have been trimmed from the history. Nor need a file that was added as it lay
+be told apart: one that lakelog named is not, unless the log knows its transaction.
 
 What can't be told apart: the files of the very last transaction, if that one was lost, and those
 of an attempt that never committed. Both were begun on a revision that stands.

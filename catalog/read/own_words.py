@@ -13,11 +13,8 @@ from ...errors import CorruptError, InvalidParquet, ObjectNotFound
 from ..format.names import parse_actions_file, parse_deletes_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ...store import ObjectInfo, Store
     from ..format.footer import FooterMetadata
-    from ..wire import lakelog_transaction_pb2 as wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +25,9 @@ class OwnWords:
         meta: What a footer says; an object says the same in its message.
         stood: Revisions that were the head once, each with the id of its last transaction: what the
             transaction was begun on, and the head when an object of actions was written.
-        taken: Tables and paths of files that it replaces, takes out, or deletes rows of: each was
-            live then. What it adds again is not told here.
+        taken: Tables and paths of files that a footer says it replaced, or an object that it
+            deletes rows of: each was live by then, perhaps since after what it was begun on. What
+            an object of actions takes out is not asked for: that was live at the head it names.
     """
 
     meta: FooterMetadata
@@ -63,20 +61,16 @@ def _of_actions(body: bytes, key: str) -> OwnWords:
     stood = [_base(meta)]
     if message.head_transaction_id:
         stood.append((message.head_revision, message.head_transaction_id))
-    removes = (action.remove for action in message.actions if action.HasField("remove"))
-    return OwnWords(meta, tuple(stood), _files(removes))
+    return OwnWords(meta, tuple(stood), ())
 
 
 def _of_deletes(body: bytes, key: str) -> OwnWords:
     from ..format.deletes_object import decode_deletes
 
     meta, message = decode_deletes(body, key)
-    return OwnWords(meta, (_base(meta),), _files(message.files))
+    touched = tuple((item.table, item.path) for item in message.files)
+    return OwnWords(meta, (_base(meta),), touched)
 
 
 def _base(meta: FooterMetadata) -> tuple[int, bytes]:
     return meta.base_revision, meta.base_transaction_id
-
-
-def _files(found: Iterable[wire.Remove | wire.RowDeletes]) -> tuple[tuple[str, str], ...]:
-    return tuple((item.table, item.path) for item in found)
