@@ -68,8 +68,9 @@ file whose footer says that others were taken out which are there still (`taken_
 a transaction of which another attempt has left what stays (`attempts`).
 
 The log itself may have lost its end, or be another's. Of the files that would go, and of others
-that no revision names, the footers of the newest of each epoch are read: one that was begun on a
-revision that the log doesn't have stops everything (`LostTail`).
+that no revision names, what the transactions of the newest of each epoch wrote is read: one that
+was begun on a revision that the log doesn't have, saw one, or took out what such a one had written
+stops everything (`LostTail`).
 
 All this holds for committers only. A rebuild writes a whole log, of files of any epoch and age: so
 a log that is sealed for one is left alone. What lower incarnations name stays as long as they are
@@ -145,9 +146,10 @@ def plan_gc(
         LostTail: What would be deleted proves that the log was longer, or is another's.
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
         files and 1 of the log (each per 1,000 names on S3); 1 GET for the oldest checkpoint, its
-        segments, each later transaction, and all of other incarnations; 1 HEAD of a transaction; 1
-        or 2 GET for each of up to 96 transactions whose files may be orphans, but of those that go
-        at least 1 an epoch; those of `actions.keep_needed` and `taken_out.judge_by_tellers`.
+        segments, each later transaction, and all of other incarnations; 1 HEAD of a transaction;
+        for each of up to 96 transactions whose files may be orphans, but of those that go at least
+        1 an epoch, 1 or 2 GET of a data file, and of up to 64 1 GET of an object of each of both
+        kinds, where there is one; those of `actions.keep_needed` and `taken_out.judge_by_tellers`.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress

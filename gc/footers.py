@@ -1,5 +1,5 @@
-"""What footers say of files that no revision names: whether the log was longer, or whether they
-were written for another life of it.
+"""What footers and objects say of files that no revision names: whether the log was longer, or
+whether they were written for another life of it.
 
 Source: docs/format.md, section 10.5.
 """
@@ -38,8 +38,9 @@ def refuse_by_footers(
     longer. Of the first of the lost transactions only files of later ones tell, and where each
     process commits once these are of later epochs: they may be young, or above the head's.
 
-    Requests: none if nothing goes; else 1 or 2 GET a transaction, up to 64, but of files that go at
-        least 1 an epoch.
+    Requests: none if nothing goes; else for each of up to 64 transactions, but of files that go at
+        least 1 an epoch, 1 or 2 GET of a data file, and 1 GET of an object of row deletes and of
+        one of actions, where it has these.
     """
     going = {key for key, verdict in verdicts.items() if verdict.goes and not verdict.asked}
     if not going:
@@ -90,8 +91,9 @@ def refuse_to_forget(context: MaintenanceContext, state: State) -> None:
 
     Args:
         state: Of the head, a moment ago.
-    Requests: 1 LIST of the data files, 1 of the log and 1 GET a new transaction; 1 or 2 GET for
-        each of up to 32 transactions.
+    Requests: 1 LIST of the data files, 1 of the log and 1 GET a new transaction; for each of up
+        to 32 transactions 1 or 2 GET of a data file, and 1 GET of an object of row deletes and of
+        one of actions, where it has these.
     """
     listed = list(context.store.list(f"{base_folder(context.writer, context.database)}data/"))
     state = context.log.advance(state)  # a file may have been begun on what was committed meanwhile

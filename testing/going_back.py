@@ -8,7 +8,7 @@ was asked for wherever it lands, late ones too.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.catalog import Catalog
 from ..errors import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..catalog.commit.change_plan import ChangePlan, WriterChange
     from ..catalog.margins import Margins
     from ..store.base import Store
-    from .shown_rows import RowTruth
+    from .shown_rows import RowTruth, Shown
     from .simulation import World
     from .truth import Truth
 
@@ -64,7 +64,7 @@ class GoingBack:
         (change,) = self._told(catalog.restore(DATABASE, to={WRITER: to}, execute=True), drawn)
         at = change.head if change.commit is None else change.commit.revision
         now = self.rows.at(at)
-        same = now is None or (now.columns, now.rows()) == (then.columns, then.rows())
+        same = now is None or _shows(now) == _shows(then)
         hold(same, f"R1 revision {at} is told to show what {to} does, and doesn't")
         if change.commit is not None:
             self.truth.restored(at, to)
@@ -100,6 +100,11 @@ class GoingBack:
                 own = slot is not None and not drawn.isdisjoint(slot.ids)
                 hold(own, f"I3 {done.kind} is told to stand at {change.commit.revision}")
         return done.changes
+
+
+def _shows(at: Shown) -> Any:
+    """What a reader sees: of a table without a file and a definition nothing."""
+    return (at.columns, at.rows()) if at.files or at.definition else None
 
 
 def one_of(world: World, store: Store, acts: Sequence[Callable[[Store], None]]) -> None:

@@ -163,6 +163,19 @@ class History:
             return self.pieces[0].segment.first_revision
         return int(self.rows[0]["revision"]) if self.rows else -1
 
+    def first_epoch(self) -> int:
+        """The epoch of that revision; 0 if none has a row.
+
+        Raises:
+            CorruptError: Its piece is damaged, and no older checkpoint serves.
+        """
+        return self._sound(self._first_epoch)
+
+    def _first_epoch(self) -> int:
+        if self.pieces:
+            return int(self.piece(0)["epoch"][0].as_py())
+        return int(self.rows[0]["epoch"]) if self.rows else 0
+
     def revision_at(self, at_us: int) -> int | None:
         """The newest revision committed at or before a time (µs, UTC), or None."""
         return self._sound(lambda: self._revision_at(at_us))

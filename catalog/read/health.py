@@ -112,9 +112,9 @@ def examine_log(
         step: Told of so many objects more that were looked at.
         wide: Reads files that lie elsewhere.
     Requests: 1 LIST, and 1 of the data files; those of reading the newest revision and all pieces
-        of its checkpoint; 1 GET for each transaction; 1 or 2 GET for each of up to 32 transactions
-        that wrote data files and are in no history; those of `recompute_checkpoints` and
-        `examine_data_files`.
+        of its checkpoint; 1 GET for each transaction; for each of up to 32 transactions that wrote
+        what lies below `data/` and are in no history, 1 or 2 GET of a data file and 1 of an object
+        of row deletes and of actions; those of `recompute_checkpoints` and `examine_data_files`.
     """
     log = LogReader(store, writer, database, ambient)
     data = _list_data(store, writer, database, step)  # first: no commit is missed

@@ -59,6 +59,41 @@ def gc_believes_a_short_log() -> Any:
     return mock.patch.object(footers, "refuse_lost_tail", return_value=None)
 
 
+_LOST = "tests/gc/test_gc_lost_successors.py::"
+
+
+@plant(f"{_LOST}test_nothing_is_taken")
+def gc_asks_no_object_of_actions_what_it_saw() -> Any:
+    """That a head was lost is told by bases alone."""
+    from dataclasses import replace
+
+    from lakelog.catalog.read import own_words
+
+    real = own_words._of_actions
+
+    def planted(*args: Any) -> Any:
+        found = real(*args)
+        return replace(found, stood=found.stood[:1])
+
+    return mock.patch.object(own_words, "_of_actions", planted)
+
+
+@plant(f"{_LOST}test_nothing_is_taken")
+def gc_asks_no_file_what_it_took_the_place_of() -> Any:
+    """What was taken out, and written by nobody that the log knows, proves nothing."""
+    from lakelog.catalog.read import lost_tail
+
+    return mock.patch.object(lost_tail, "_refuse_unknown_files", return_value=None)
+
+
+@plant(f"{_LOST}test_what_took_out_a_file_of_a_trimmed_revision_goes")
+def gc_stops_at_what_the_history_is_too_short_for() -> Any:
+    """A file that nobody of a trimmed history wrote counts as one of a lost end."""
+    from lakelog.catalog.read import lost_tail
+
+    return mock.patch.object(lost_tail, "_is_covered", return_value=True)
+
+
 @plant("tests/gc/test_gc_lost_tail.py::test_a_file_with_the_id_of_another_commit_proves_it_too")
 def gc_takes_a_file_for_that_of_another_with_its_id() -> Any:
     """A file of a doubled process counts as one of the commit that has its id."""
