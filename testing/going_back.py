@@ -8,7 +8,7 @@ was asked for wherever it lands, late ones too.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..catalog.catalog import Catalog
 from ..errors import (
@@ -64,7 +64,8 @@ class GoingBack:
         (change,) = self._told(catalog.restore(DATABASE, to={WRITER: to}, execute=True), drawn)
         at = change.head if change.commit is None else change.commit.revision
         now = self.rows.at(at)
-        same = now is None or _shows(now) == _shows(then)
+        same = now is None or (now.columns, now.rows()) == (then.columns, then.rows())
+        same |= now is not None and _is_not_there(now) and _is_not_there(then)
         hold(same, f"R1 revision {at} is told to show what {to} does, and doesn't")
         if change.commit is not None:
             self.truth.restored(at, to)
@@ -102,9 +103,9 @@ class GoingBack:
         return done.changes
 
 
-def _shows(at: Shown) -> Any:
-    """What a reader sees: of a table without a file and a definition nothing."""
-    return (at.columns, at.rows()) if at.files or at.definition else None
+def _is_not_there(at: Shown) -> bool:
+    """Whether a reader sees no table, whatever columns it had."""
+    return not at.files and not at.definition
 
 
 def one_of(world: World, store: Store, acts: Sequence[Callable[[Store], None]]) -> None:

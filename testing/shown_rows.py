@@ -20,6 +20,7 @@ from ..catalog.format.deletes import bitmap_rows
 from ..catalog.format.deletes_object import bitmaps_of
 from ..catalog.log.part import Part, batch_parts
 from ..errors import ObjectNotFound
+from .same_columns import renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -344,7 +345,8 @@ class RowTruth:
         revision = found.message.revision
         asked = self.asked.get(found.message.commit.members[0].transaction_id, Asked())
         after, problem = outcome(self.at(revision - 1), found, table, asked, body_of)
-        self.shown[revision] = after
+        known = [one for one in self.shown.values() if one is not None]
+        self.shown[revision] = after and renumbered(after, known)
         return problem
 
     def problem(self, state: State, table: str) -> str:
