@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from ..catalog.snapshot import Snapshot
 from ..errors import NotFoundError, SchemaConflict, UsageError
-from .shown_rows import Asked, Column, Hides, met_in, rows_of
+from .same_columns import Column
+from .shown_rows import Asked, Hides, met_in, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,36 +1,33 @@
-"""Columns that are the same ones again, though each commit that adds one has a number of its own.
-Pure."""
+"""Columns by numbers, and which are the same ones again. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .shown_rows import Shown
+    from collections.abc import Collection, Iterable
 
 
-def renumbered(after: Shown, known: Sequence[Shown]) -> Shown:
-    """A table with the numbers that its columns had when the log said the same bytes of them: one
-    that no file ever had, and that a restore took back, is the same one when it comes again.
+class Column(NamedTuple):
+    """A column: its number, and its value in files that lack it."""
+
+    number: int
+    default: int | None = None
+
+
+def same_columns(
+    columns: dict[str, Column], said: Iterable[dict[str, Column]], used: Collection[int]
+) -> dict[str, Column]:
+    """The columns of a table, with the numbers that they had when the log said the same bytes of
+    them: one that no file ever had, and that a restore took back, is the same when it comes again.
 
     Args:
-        known: The table at all revisions before.
+        said: The columns whenever that was.
+        used: Numbers of columns that files had.
     """
-    used = {
-        number
-        for one in known
-        for file in one.files.values()
-        for row in file.rows
-        for number in row
-    }
-    for one in known:
-        if not after.definition or one.definition != after.definition:
-            continue
-        gone = {column.number for column in one.columns.values()}
-        gone -= {column.number for column in after.columns.values()}
-        if one.columns.keys() == after.columns.keys() and used.isdisjoint(gone):
-            return replace(after, columns=one.columns)
-    return after
+    for before in said:
+        gone = {column.number for column in before.values()}
+        gone -= {column.number for column in columns.values()}
+        if before.keys() == columns.keys() and gone.isdisjoint(used):
+            return before
+    return columns

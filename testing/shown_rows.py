@@ -20,7 +20,7 @@ from ..catalog.format.deletes import bitmap_rows
 from ..catalog.format.deletes_object import bitmaps_of
 from ..catalog.log.part import Part, batch_parts
 from ..errors import ObjectNotFound
-from .same_columns import renumbered
+from .same_columns import Column, same_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 Row = dict[int, int | None]
-
-
-class Column(NamedTuple):
-    """A column: its number, and its value in files that lack it."""
-
-    number: int
-    default: int | None = None
 
 
 class File(NamedTuple):
@@ -345,9 +338,14 @@ class RowTruth:
         revision = found.message.revision
         asked = self.asked.get(found.message.commit.members[0].transaction_id, Asked())
         after, problem = outcome(self.at(revision - 1), found, table, asked, body_of)
-        known = [one for one in self.shown.values() if one is not None]
-        self.shown[revision] = after and renumbered(after, known)
+        self.shown[revision] = after and replace(after, columns=self._columns(after))
         return problem
+
+    def _columns(self, after: Shown) -> dict[str, Column]:
+        known = [one for one in self.shown.values() if one is not None]
+        used = {n for one in known for file in one.files.values() for row in file.rows for n in row}
+        said = [one.columns for one in known if one.definition == after.definition]
+        return same_columns(after.columns, said if after.definition else (), used)
 
     def problem(self, state: State, table: str) -> str:
         """In what a reader's state differs; empty for nothing."""
