@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .scanned import OwnFile, OwnObject
 from .values import LeftOut
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 TransactionId = bytes
 _Life = tuple[bytes, int]  # a log id and an incarnation
-_IS_ON: Final = "was written on top of"
-_HOLDS_UP_TO: Final = "tells of a delete up to"
 
 
 @dataclass(slots=True)
@@ -311,13 +309,14 @@ def _prove_by_bases(
     far: dict[TransactionId, set[int]] = defaultdict(set)
     for claimant in transactions.values():
         path = claimant.written[0].path
-        for life, revision, one, does in _names(claimant):
-            known = transactions.get(one)
-            if known is None or (does == _HOLDS_UP_TO and known.log_id != life[0]):
+        for named in _named(claimant):
+            known = transactions.get(named.transaction_id)
+            if known is None or known.log_id != (named.must_be_of or known.log_id):
                 continue
-            said = near if (known.log_id, known.incarnation) == life else far
-            said[known.transaction_id].add(revision)
-            evidence.proofs.setdefault(known.transaction_id, f"the footer of {path} {does} it")
+            said = near if (known.log_id, known.incarnation) == named.life else far
+            said[known.transaction_id].add(named.revision)
+            why = f"the footer of {path} {named.does} it"
+            evidence.proofs.setdefault(known.transaction_id, why)
     for transaction_id in evidence.proofs:
         numbers = near.get(transaction_id) or {
             number
@@ -334,17 +333,35 @@ def _prove_by_bases(
     return near
 
 
-def _names(item: FoundTransaction) -> Iterator[tuple[_Life, int, TransactionId, str]]:
-    """What a transaction says of others that were committed: the lives and revisions that these are
-    of, their ids, and what it did with them. A delete of several logs' files names where each was.
+class _Named(NamedTuple):
+    """A transaction that another one says was committed.
+
+    Attributes:
+        life, revision: Where it stood, as that one counts.
+        transaction_id: Its own.
+        does: What that one did with it, in words.
+        must_be_of: The log that it must be of; None for a base, which may have been written before
+            there was one.
     """
+
+    life: _Life
+    revision: int
+    transaction_id: TransactionId
+    does: str
+    must_be_of: bytes | None = None
+
+
+def _named(item: FoundTransaction) -> Iterator[_Named]:
+    """What a transaction was begun on, what stood when it was written, and up to what its deletes
+    of several logs' files hold."""
     own = (item.log_id, item.incarnation)
     bases = {(item.base_revision, item.base_transaction_id)}
     for revision, base in bases.union(one.head for one in item.said):
-        yield own, revision, base, _IS_ON
+        yield _Named(own, revision, base, "was written on top of")
     for tombstone in of_kind(item.actions, "tombstone"):
         for at in tombstone.logs:
-            yield (at.log_id, at.incarnation), at.revision, at.transaction_id, _HOLDS_UP_TO
+            life, does = (at.log_id, at.incarnation), "tells of a delete up to"
+            yield _Named(life, at.revision, at.transaction_id, does, at.log_id)
 
 
 def _prove_by_replaced(

@@ -57,23 +57,19 @@ def place_in_gaps(
         return
     spans = Bounds(transactions, evidence, known).of_all(items)
     room = Room(_lost(known))
-    proven = {one: spans.pop(one) for one in [*spans] if one in evidence.proofs}
-    told = _told_since(transactions, known)
-    for one, span in [*proven.items()]:
-        if (
-            room.within(span) is None
-            and one not in told
-            and not _was_live(transactions[one], known)
-        ):
-            evidence.undecided.setdefault(one, LEFT_OUT)
-            del proven[one]
-    gaps = _placed(proven, room)
+    live = {item.transaction_id for item in items if _was_live(item, known)}
+    proven = {one: span for one, span in spans.items() if one in evidence.proofs}
+    left_out = {one for one, span in proven.items() if room.within(span) is None}
+    left_out -= live | _told_since(transactions, known)
+    gaps = _placed({one: span for one, span in proven.items() if one not in left_out}, room)
     free = room.without_full([*gaps.values()])
     for one, span in spans.items():
         found = free.within(span)
-        if found is not None:
+        if one in left_out:
+            evidence.undecided.setdefault(one, LEFT_OUT)
+        elif one not in proven and found is not None:
             gaps[one] = found
-        elif not _was_live(transactions[one], known):
+        elif one not in proven and one not in live:
             evidence.undecided.setdefault(one, _NO_ROOM)
     if known.state.base is None:
         evidence.gaps = gaps

@@ -90,8 +90,9 @@ class Mover:
             CorruptObject: One is not what the log says.
             ReplicaDiverged: Another object stands under its name.
             Stopped: The caller wants no more.
-        Requests: 1 GET and 1 PUT a file; with `look` 1 HEAD before, and for one that is there 1 GET
-            of its footer instead.
+        Requests: 1 GET and 1 PUT a file; with `look` 1 HEAD before, and for one that is there and
+            young 1 GET of its footer instead. Without it, for one that is there 1 GET and 1 HEAD
+            more, and 1 PUT if it is old; with `anew` always.
         """
         carrier = replace(self.carrier, old_s=0.0) if anew else self.carrier
         if self.engine is None:
