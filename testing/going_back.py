@@ -59,13 +59,14 @@ class GoingBack:
         then = self.rows.at(to)
         if then is None:
             return
-        asked = Asked(columns=then.columns, key=then.key, back=then)
+        asked = back_to(then)
         catalog, drawn = self._catalog(store, asked)
         (change,) = self._told(catalog.restore(DATABASE, to={WRITER: to}, execute=True), drawn)
         at = change.head if change.commit is None else change.commit.revision
         now = self.rows.at(at)
         same = now is None or (now.columns, now.rows()) == (then.columns, then.rows())
-        same |= now is not None and _is_not_there(now) and _is_not_there(then)
+        same |= now is not None and _is_not_there(then) and _is_not_there(now)
+        same |= now is not None and then.forgotten and not now.files
         hold(same, f"R1 revision {at} is told to show what {to} does, and doesn't")
         if change.commit is not None:
             self.truth.restored(at, to)
@@ -106,6 +107,14 @@ class GoingBack:
 def _is_not_there(at: Shown) -> bool:
     """Whether a reader sees no table, whatever columns it had."""
     return not at.files and not at.definition
+
+
+def back_to(then: Shown) -> Asked:
+    """What a restore asks for. A table that the log didn't know then stays in the list, empty, with
+    the columns that it has."""
+    if then.forgotten:
+        return Asked(back=then, empties=True)
+    return Asked(columns=then.columns, key=then.key, back=then)
 
 
 def one_of(world: World, store: Store, acts: Sequence[Callable[[Store], None]]) -> None:

@@ -1,6 +1,6 @@
 """Random histories, each from its seed: of one log whose processes fail (`cast.py`), one in three
 of processes that change its data (`changing.py`); and, one in ten, of a log that is rebuilt and
-loses objects (`upheavals.py`)."""
+loses objects (`upheavals.py`). One in eight is on a file system of the network."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .upheavals import Upheaval, begin_upheaval
 
 UPHEAVAL_EACH, AT = 10, 5  # seeds that end with 5
 CHANGING_EACH = 3  # seeds that are multiples, and in upheavals tens that are one more
+CACHED_EACH, CACHED_AT, CACHED_S = 8, 3, 60.0  # of which machines see folders of a minute ago
 WATCHED_EACH = 100  # in one history of so many the whole store is compared after every change
 
 
@@ -57,7 +58,8 @@ def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = 
         trace: Filled with a line a request.
         goes_back: One of a log some process of which restores earlier revisions.
     """
-    world = World(seed, trace=trace)
+    is_cached = seed % CACHED_EACH == CACHED_AT
+    world = World(seed, trace=trace, cached_s=CACHED_S if is_cached else 0.0)
     stage: Cast | Upheaval
     changes = changes_data(seed)
     if is_upheaval(seed) and not goes_back:

@@ -94,7 +94,8 @@ class Shown:
         tombstones: Revision and place of each.
         definition: What the log says of the columns; empty: nothing yet.
         went_back: Whether columns may have gone that the log doesn't call dropped, as by a restore:
-            who still writes them brings new ones.
+            who still writes them brings them again, or new ones.
+        forgotten: Whether the log doesn't know the table any more.
     """
 
     files: dict[str, File] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class Shown:
     tombstones: tuple[tuple[int, int], ...] = ()
     definition: bytes = b""
     went_back: bool = False
+    forgotten: bool = False
 
     def rows(self) -> Counter[tuple[int | None, ...]]:
         """The rows that readers see, each by its values in the order of the columns' names."""
@@ -206,15 +208,18 @@ def said(
     files, needs = dict(before.files), dict(before.needs)
     tombstones, definition = list(before.tombstones), before.definition
     went_back = before.went_back or asked.back is not None
+    forgotten = before.forgotten
     for number, action in enumerate(found.message.actions):
         kind = action.WhichOneof("kind") or ""
         for own, path, clock in added_files(found, number):
             if own == table:
                 rows = _rows_in(path, asked, body_of)
                 files[path] = File(rows, frozenset(), (clock, revision, number))
+                forgotten = False
         if kind == "forget" and table in action.forget.tables:
             tombstones, definition, key, went_back = [], b"", (), True
             columns = {name: column._replace(default=None) for name, column in columns.items()}
+            forgotten = True
         if getattr(getattr(action, kind), "table", "") != table:
             continue
         if kind == "remove":
@@ -235,7 +240,8 @@ def said(
             needs[item.path] = tuple(sorted([*kept, (revision, item.object)]))
         elif kind == "definition":
             definition = action.definition.SerializeToString(deterministic=True)
-    return Shown(files, columns, key, needs, tuple(tombstones), definition, went_back)
+            forgotten = False
+    return Shown(files, columns, key, needs, tuple(tombstones), definition, went_back, forgotten)
 
 
 def added_files(found: DecodedTransaction, number: int) -> list[tuple[str, str, int]]:
@@ -384,6 +390,7 @@ def outcome(
         return None, ""
     want, got = wanted(before, after, asked).rows(), after.rows()
     if want == got:
-        return after, ""
+        brought = asked.names if after.went_back and not after.definition else {}
+        return replace(after, columns=brought | after.columns), ""
     words = f"takes away {dict(want - got)} and shows {dict(got - want)}"
     return after, f"R1 revision {found.message.revision} {words}, and nobody asked for that"

@@ -6,7 +6,8 @@ dies, and how the clock moves. The same seed gives the same history, request by 
 
 Faults of a request: lost before it is applied; applied and the answer lost; applied late, when
 others have gone on; the process dies before or after it; a body cut short or with a flipped bit;
-a listing that misses a name that others saw (as a scan of a folder may).
+a listing that misses a name that others saw (as a scan of a folder may); folders that each process
+sees as they were a while ago.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..catalog.ambient import Ambient
 from ..errors import ObjectExists, ObjectNotFound, StorageError
 from ..store.base import PAGE_KEYS, ObjectInfo, Store
 from ..store.memory import MemoryStore
+from .cached_folders import CachedFolders
 from .crashing import Crash
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class World:
         faults: What may go wrong; `QUIET` for nothing.
         late_limit_s: A late request lands before the clock has gone on by so much: the protocol's
             assumption about how long a request can be under way.
+        cached_s: How long each process sees a folder as it was, but for what it does itself.
         on_applied: Called after each writing request that took effect: verb, key, body.
         under_way_s: How long the PUT that took effect last had been under way, the sleep of its
             process included.
@@ -100,6 +103,7 @@ class World:
     faults: Faults = field(default_factory=Faults)
     late_limit_s: float = 20_000.0
     plain: bool = False
+    cached_s: float = 0.0
     on_applied: Callable[[str, str, bytes], None] = lambda verb, key, body: None
     trace: list[str] | None = None
     under_way_s: float = 0.0
@@ -271,7 +275,13 @@ class SimulatedStore(Store):
         self.url = "memory://simulation"
         self._world = world
         self._name = name
+        self._cached = CachedFolders(world.store, lambda: world.now_us, int(world.cached_s * 1e6))
         self.missed = 0
+
+    def _view(self) -> Store:
+        """The store as this process sees it."""
+        world = self._world
+        return self._cached if world.cached_s and world.faults is not QUIET else world.store
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         world, faults = self._world, self._world.faults
@@ -287,7 +297,7 @@ class SimulatedStore(Store):
             world.note("  ... is late")
             world.later(lambda: self._apply_late(key, body, asked_us, if_absent=if_absent))
             raise StorageError("no answer", key=key)
-        world.store.put(key, body, if_absent=if_absent)
+        self._cached.put(key, body, if_absent=if_absent)
         world.under_way_s = (world.now_us - asked_us) / 1e6
         world.on_applied("PUT", key, body)
         if fate < faults.before + faults.late + faults.after:
@@ -311,7 +321,7 @@ class SimulatedStore(Store):
         world.request(self._name, f"GET {key}")
         if world.chance(world.faults.before):
             raise StorageError("lost answer", key=key)
-        return self._maybe_damaged(world.store.get(key, start=start, end=end))
+        return self._maybe_damaged(self._view().get(key, start=start, end=end))
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         found: list[bytes | None] = []
@@ -339,7 +349,7 @@ class SimulatedStore(Store):
         world.request(self._name, f"LIST {prefix}")
         if world.chance(world.faults.before):
             raise StorageError("lost answer", key=prefix)
-        found = list(world.store.list(prefix, after=after))
+        found = list(self._view().list(prefix, after=after))
         if found and world.chance(world.faults.miss):
             missed = found.pop(world.random.randrange(len(found)))
             self.missed += 1
@@ -348,11 +358,11 @@ class SimulatedStore(Store):
 
     def list_folders(self, prefix: str) -> Any:
         self._world.request(self._name, f"LIST {prefix}")
-        return self._world.store.list_folders(prefix)
+        return self._view().list_folders(prefix)
 
     def head(self, key: str) -> ObjectInfo:
         self._world.request(self._name, f"HEAD {key}")
-        return self._world.store.head(key)
+        return self._view().head(key)
 
     def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
         world = self._world
@@ -361,7 +371,7 @@ class SimulatedStore(Store):
             fate = world.random.random() if world.faults.before else 1.0
             if fate < world.faults.before:
                 raise StorageError("lost request", key=key)
-            world.store.delete([key])
+            self._cached.delete([key])
             world.on_applied("DELETE", key, b"")
             if fate < world.faults.before + world.faults.after:
                 raise StorageError("lost answer", key=key)
@@ -373,7 +383,7 @@ class SimulatedStore(Store):
         self._world.request(self._name, f"GET {key}")
         if self._world.chance(self._world.faults.before):
             raise StorageError("lost answer", key=key)
-        return self._world.store.open_input(key, size_bytes=size_bytes)
+        return self._view().open_input(key, size_bytes=size_bytes)
 
     def object_url(self, key: str) -> str:
         return self._world.store.object_url(key)
