@@ -19,7 +19,7 @@ from ..catalog.data.scan import scan_files
 from ..catalog.format.cut import Cut
 from ..catalog.format.names import base_folder
 from ..catalog.read.log_reader import LogReader
-from ..errors import LakelogError, UsageError
+from ..errors import LakelogError, TableNotFound, UsageError
 from .checks import diverged
 from .one_log import Copied
 from .position import LogPlan, head_of
@@ -86,16 +86,13 @@ class Selected:
         """What is to change, log by log; or why that can't be told.
 
         Raises:
-            TableNotFound: The source has no such table.
+            TableNotFound: The source has no such table, and the destination doesn't know it.
             UsageError, InvalidPredicate, SchemaConflict: As for a scan of the source.
         """
         named = [w for w in self.snapshot.cut.writers if writers is None or w in writers]
         wanted: dict[str, list[Wanted]] = {writer: [] for writer in named}
         for table in self.selection.tables:
-            parts: dict[str, list[FilePart]] = {
-                writer: self.snapshot.file_parts(table, writer=writer) for writer in named
-            }
-            for writer, one in wanted_files(self.selection, table, parts):
+            for writer, one in wanted_files(self.selection, table, self._parts(table, named)):
                 wanted[writer].append(one)
         found: list[Difference | LogReport] = []
         for writer, own in wanted.items():
@@ -106,14 +103,27 @@ class Selected:
                 found.append(LogReport(plan, Copied(), -1, error))
         return found
 
+    def _parts(self, table: str, writers: Sequence[str]) -> dict[str, list[FilePart]]:
+        """The files of a table at the source, by writer: none if it was dropped there since."""
+        try:
+            return {writer: self.snapshot.file_parts(table, writer=writer) for writer in writers}
+        except TableNotFound:
+            heads = (head_of(self._replica(writer)) for writer in writers)
+            if any(head.schemas_of(table).of_table(table) for head in heads):
+                return {}
+            raise
+
+    def _replica(self, writer: str) -> LogReader:
+        store, ambient = self.destination.store, self.destination.ambient
+        return LogReader(store, writer, self.snapshot.database, ambient)
+
     def _difference(self, writer: str, wanted: list[Wanted]) -> Difference:
         database = self.snapshot.database
         where = f"{writer}/{database}"
         positions = self.snapshot.cut.writers
         log = positions[writer].log
         assert log is not None
-        replica = LogReader(self.destination.store, writer, database, self.destination.ambient)
-        state = head_of(replica)
+        state = head_of(self._replica(writer))
         app_id = f"{_APP} {log.log_id.hex()}"
         # It grows with whatever log of the cut goes on: by keys and types rows depend on all.
         version = sum(

@@ -171,6 +171,22 @@ def test_what_cannot_be_chosen_is_refused(pair):
     assert not pair.objects()
 
 
+def test_a_table_that_is_dropped_at_the_source_is_emptied(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    commit(pair, lambda tx: tx.write("u", rows(0, 5)))
+    pair.replicate(tables=["t", "u"])
+    pair.source.catalog.drop(D, "t", execute=True)
+    commit(pair, lambda tx: tx.write("u", rows(5, 9)))
+    for _ in range(2):  # it goes on like this, and may come again
+        report = pair.replicate(tables=["t", "u"])
+        now = pair.copy.catalog.snapshot(D, report.tokens[D])
+        assert (now.to_arrow("t").num_rows, now.to_arrow("u").num_rows) == (0, 9)
+    commit(pair, lambda tx: tx.write("t", rows(0, 3)))
+    check(pair)
+    with pytest.raises(TableNotFound):
+        pair.replicate(tables=["t", "nothing"])
+
+
 def test_what_somebody_else_wrote_is_left_alone(pair):
     commit(pair, lambda tx: tx.write("t", rows(0, 5)))
     pair.copy.write(1, table="t")
