@@ -62,7 +62,7 @@ class Asked:
         hides: Rows that are deleted.
         predicate: That of its tombstone, if it has one.
         columns, key: What the table has from here on; None: no change.
-        knew: The columns of the table that was looked at for that.
+        knew: The columns of the table that was looked at for that; files are for `names`.
         back: The table as of the revision that it goes back to; None: it doesn't.
         empties: Whether all files go, and the table is forgotten.
     """
@@ -371,7 +371,8 @@ def outcome(
     empty for nothing."""
     if before is None:
         return None, ""
-    if before.went_back and asked.knew not in (None, before.columns):
+    knew = asked.knew or asked.names
+    if before.went_back and knew and knew != before.columns:
         return None, ""  # dropped since, and begun anew: of other columns than were looked at
     if asked.back is not None and found.message.commit.members[0].operation == "maintenance":
         asked = Asked(back=asked.back)  # names the files for a while, before they come back
@@ -390,7 +391,6 @@ def outcome(
         return None, ""
     want, got = wanted(before, after, asked).rows(), after.rows()
     if want == got:
-        brought = asked.names if after.went_back and not after.definition else {}
-        return replace(after, columns=brought | after.columns), ""
+        return after, ""
     words = f"takes away {dict(want - got)} and shows {dict(got - want)}"
     return after, f"R1 revision {found.message.revision} {words}, and nobody asked for that"
