@@ -283,6 +283,12 @@ class Annals:
         own = [one for one in self.entries.values() if name.transaction_id in one.ids]
         return len(own) > 1 or any(path not in map(self.fold, one.adds) for one in own)
 
+    def _stood_in_place_of_another(self, path: str) -> bool:
+        """Whether a file's transaction stood where another one was lost."""
+        own = [one for one in self.entries.values() if path in map(self.fold, one.adds)]
+        places = Counter((one.incarnation, one.revision) for one in self.entries.values())
+        return any(places[one.incarnation, one.revision] > 1 for one in own)
+
     def _back_from(self, digest: bytes) -> set[bytes]:
         """A transaction, and all those that it stands on."""
         found = set()
@@ -296,9 +302,12 @@ class Annals:
     def planned(self, plan: RebuildPlan) -> None:
         """A rebuild was planned: what it won't take in, and was committed, it must doubt."""
         for item in plan.left_out:
-            owed = self.fold(item.path) in self.owed
+            path = self.fold(item.path)
             doubted = item.kind == "undecided" or item.path in plan.undecided
-            hold(not owed or doubted, f"U3 a plan calls {item.path} {item.kind}: {item.reason}")
+            if item.kind == "disproved" and self._stood_in_place_of_another(path):
+                self.undecided.add(path)  # as an attempt that lost to the other one; gc keeps it
+            elif path in self.owed:
+                hold(doubted, f"U3 a plan calls {item.path} {item.kind}: {item.reason}")
         self.undecided |= {self.fold(path) for path in plan.undecided}
         self._whole[plan.incarnation] = plan.is_whole
 
