@@ -275,13 +275,21 @@ class Annals:
                 self.owed.pop(path, None)
 
     def _is_doubled(self, path: str) -> bool:
-        """Whether a file has the id of another commit's transaction, as a process and its double
-        may draw one id for two, also if one of them was never committed: then it is no proof."""
+        """Whether a file has the id of another transaction, as a process and its double may draw
+        one id for two, also if one of them was never committed: then it is no proof, for of each
+        id one file is read."""
         name = parse_data_file(path)
         if name is None:
             return False
         own = [one for one in self.entries.values() if name.transaction_id in one.ids]
-        return len(own) > 1 or any(path not in map(self.fold, one.adds) for one in own)
+        if len(own) > 1 or any(path not in map(self.fold, one.adds) for one in own):
+            return True
+        return any(
+            base != self.bases.get(path)
+            and (other := parse_data_file(of)) is not None
+            and other.transaction_id == name.transaction_id
+            for of, base in self.bases.items()
+        )
 
     def _stood_in_place_of_another(self, path: str) -> bool:
         """Whether a file's transaction stood where another one was lost."""
