@@ -192,7 +192,7 @@ def test_a_bomb_is_refused_before_it_takes_memory():
             with pytest.raises(CorruptObject):
                 decode(frame)
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
-        assert pa.total_allocated_bytes() == before
+        assert pa.total_allocated_bytes() <= before  # what tests before left may go meanwhile
     finally:
         tracemalloc.stop()
 

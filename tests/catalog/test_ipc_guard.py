@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import gc
 import io
 import struct
 from unittest import mock
@@ -99,13 +100,14 @@ def forged(table, honest, lie):
 )
 def test_a_bomb_is_refused_before_arrow_allocates(name, honest, lie):
     data = forged(HONEST[name], honest, lie)
+    gc.collect()
     before = pa.total_allocated_bytes()
     with pytest.raises(CorruptObject, match="would decode to") as caught:
         check_ipc_sizes(data, HONEST[name].num_rows, KEY)
     assert caught.value.key == KEY
     with pytest.raises(CorruptObject):
         read_guarded(data, HONEST[name])
-    assert pa.total_allocated_bytes() == before
+    assert pa.total_allocated_bytes() <= before  # what tests before left may go meanwhile
 
 
 def test_a_bomb_of_many_buffers_is_refused():
