@@ -108,10 +108,19 @@ class Selected:
         try:
             return {writer: self.snapshot.file_parts(table, writer=writer) for writer in writers}
         except TableNotFound:
-            heads = (head_of(self._replica(writer)) for writer in writers)
-            if any(head.schemas_of(table).of_table(table) for head in heads):
-                return {}
-            raise
+            replicas = {writer: head_of(self._replica(writer)) for writer in writers}
+            known = [w for w, at in replicas.items() if at.schemas_of(table).of_table(table)]
+            # Of a table that these very logs have had: another source takes nothing out.
+            apps = [replicas[w].applications.version(self._app_id(w)) for w in known]
+            if not known or min(apps) < 0:
+                raise
+            return {}
+
+    def _app_id(self, writer: str) -> str:
+        """What the commits of a log's replication stand for: that log."""
+        log = self.snapshot.cut.writers[writer].log
+        assert log is not None
+        return f"{_APP} {log.log_id.hex()}"
 
     def _replica(self, writer: str) -> LogReader:
         store, ambient = self.destination.store, self.destination.ambient
@@ -124,7 +133,7 @@ class Selected:
         log = positions[writer].log
         assert log is not None
         state = head_of(self._replica(writer))
-        app_id = f"{_APP} {log.log_id.hex()}"
+        app_id = self._app_id(writer)
         # It grows with whatever log of the cut goes on: by keys and types rows depend on all.
         version = sum(
             at.revision + 1 + _INCARNATION * at.log.incarnation

@@ -292,9 +292,10 @@ class Annals:
         )
 
     def _stood_in_place_of_another(self, path: str) -> bool:
-        """Whether a file's transaction stood where another one was lost."""
+        """Whether a file's transaction stood where another one was lost, and neither is left."""
         own = [one for one in self.entries.values() if path in map(self.fold, one.adds)]
         places = Counter((one.incarnation, one.revision) for one in self.entries.values())
+        places -= Counter({place: places[place] for place in self._standing})
         return any(places[one.incarnation, one.revision] > 1 for one in own)
 
     def _back_from(self, digest: bytes) -> set[bytes]:

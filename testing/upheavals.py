@@ -229,7 +229,7 @@ def begin_upheaval(world: World, *, changes: bool) -> Upheaval:
     if world.plain:  # what stands there is told by listings alone
         world.faults = replace(world.faults, miss=0)
     annals = Annals(world, folds=random.random() < 0.3, is_plain=world.plain)
-    if annals.folds or world.plain:
+    if annals.folds or world.plain:  # what is looked up by name there isn't kept by folders
         world.cached_s = 0.0
     if annals.folds:
         world.store = FoldingStore(world.store)

@@ -187,6 +187,17 @@ def test_a_table_that_is_dropped_at_the_source_is_emptied(pair):
         pair.replicate(tables=["t", "nothing"])
 
 
+def test_another_source_that_lacks_the_table_empties_nothing(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    pair.replicate(tables=["t"])
+    there = pair.objects()
+    pair.source = pair.world()
+    commit(pair, lambda tx: tx.write("u", rows(0, 5)))
+    with pytest.raises(TableNotFound):
+        pair.replicate(tables=["t"])
+    assert pair.objects() == there
+
+
 def test_what_somebody_else_wrote_is_left_alone(pair):
     commit(pair, lambda tx: tx.write("t", rows(0, 5)))
     pair.copy.write(1, table="t")
