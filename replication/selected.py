@@ -151,6 +151,11 @@ class Selected:
                     f"The log of {where} at the destination holds other files than a replica of "
                     f"some tables has, {foreign[0] if foreign else 'all of them'} for one", where,
                 )  # fmt: skip
+            if live and known < 0 and (other := _made_from(state)):
+                raise diverged(
+                    f"The replica of table {table!r} in {where} was made from another log, "
+                    f"{other}, and the source's is {log.log_id.hex()} now", where,
+                )  # fmt: skip
             own = {one.path: one for one in wanted if one.table == table}
             found.made += [one for path, one in own.items() if path not in live]
             found.gone += [(table, path) for path in sorted(live - own.keys())]
@@ -233,6 +238,12 @@ class Selected:
             where = f"{one.writer}/{database}"
             raise diverged(f"Another replication of {where} was quicker", where)
         return info.revision
+
+
+def _made_from(state: State) -> str:
+    """The id of a log that commits of a replication stood for; "" for none."""
+    found = (app for app in state.applications.versions() if app.startswith(f"{_APP} "))
+    return next(found, "").removeprefix(f"{_APP} ")
 
 
 def open_selected(

@@ -198,6 +198,23 @@ def test_another_source_that_lacks_the_table_empties_nothing(pair):
     assert pair.objects() == there
 
 
+def test_a_source_that_was_begun_anew_replaces_nothing(pair):
+    commit(pair, lambda tx: tx.write("t", rows(0, 5)))
+    pair.replicate(tables=["t"])
+    there = pair.objects()
+    first = pair.source
+    pair.source = pair.world()  # lost, and another log under the same name
+    commit(pair, lambda tx: tx.write("t", rows(5, 6)))
+    with pytest.raises(ReplicaDiverged, match="made from another log"):
+        pair.replicate(tables=["t"])
+    assert pair.objects() == there
+    commit(pair, lambda tx: tx.write("u", rows(5, 6)))
+    pair.replicate(tables=["u"])  # tables of several sources may stand side by side
+    pair.source = first
+    commit(pair, lambda tx: tx.write("t", rows(5, 6)))
+    check(pair)
+
+
 def test_what_somebody_else_wrote_is_left_alone(pair):
     commit(pair, lambda tx: tx.write("t", rows(0, 5)))
     pair.copy.write(1, table="t")
