@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _CASE = "spark.sql.caseSensitive"
 _TIME = "spark.sql.timeType.enabled"
+_ROW_NUMBERS = "_tmp_metadata_row_index"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
@@ -49,6 +50,20 @@ def check_times(spark: SparkSession, target: pa.Schema) -> None:
             raise InvalidSchema(
                 f"Column {field.name!r} is {field.type}, and this session has no times of day",
                 hint=f"{cure}, or leave the column out",
+            )
+
+
+def check_row_numbers(names: Sequence[str]) -> None:
+    """Refuse a name under which Spark's own Parquet reader gives the numbers of rows.
+
+    Raises:
+        InvalidSchema: Names the column.
+    """
+    for name in names:
+        if name.lower() == _ROW_NUMBERS:
+            raise InvalidSchema(
+                f"Spark's own reader takes column {name!r} for the numbers of rows",
+                hint="Leave the column out, or read it with snapshot.scan()",
             )
 
 

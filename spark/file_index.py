@@ -31,6 +31,7 @@ from .janino import compile_texts, new_instance
 from .jvm_errors import told_apart
 from .kept_stores_java import KEPT_STORES, KEPT_STORES_CLASS, STORE, STORE_CLASS
 from .known_files import pack
+from .pushed_filters_java import PUSHED_FILTERS
 from .relation_java import FACTORY_CLASS, PARQUET_FORMAT, RELATION_FACTORY
 
 if TYPE_CHECKING:
@@ -198,7 +199,8 @@ def _factory_of(spark: SparkSession) -> Any:
 
 def _compile(context: Any) -> _Compiled:
     texts = (
-        CHECKED_READ, KEPT_STORES, STORE, FILTERS, FILE_INDEX, PARQUET_FORMAT, RELATION_FACTORY,
+        CHECKED_READ, KEPT_STORES, STORE, FILTERS, FILE_INDEX, PUSHED_FILTERS, PARQUET_FORMAT,
+        RELATION_FACTORY,
     )  # fmt: skip
     gateway = context._gateway
     made = compile_texts(gateway.jvm, texts, keep=_IN_TASKS)

@@ -21,7 +21,13 @@ from ..errors import SparkUnsupported
 from . import file_index, parquet_paths
 from .arrow_casts import convert
 from .arrow_types import any_part, is_direct, read_type, spark_type, storage
-from .column_names import check_names, check_times, is_case_sensitive, is_there
+from .column_names import (
+    check_names,
+    check_row_numbers,
+    check_times,
+    is_case_sensitive,
+    is_there,
+)
 from .known_files import hadoop_files
 from .skipping import FileSkipper
 
@@ -212,6 +218,7 @@ def _branch(
         for each in plan
         if each.read is not None and not each.is_told
     ]
+    check_row_numbers([column.name for column in read])
     told = {
         each.name: StructField(each.stored or each.name, each.read)
         for each in plan

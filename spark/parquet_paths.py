@@ -28,10 +28,13 @@ _TASKS = "8"
 # What Hadoop's globs give a meaning to. Spark has an option against globbing; Connect ignores it,
 # and then `a*.parquet` reads other files too.
 _GLOB = re.compile(r"([\[\]{}*?\\])")
-# Dictionaries and Bloom filters tell -0.0 from 0.0, which are equal for Spark. Bounds in footers
-# and page indexes ignore NaN, which is greater than all else for Spark. Its reader heeds these
-# options per read, and for all columns alike.
-_EXACT_FLOATS = {
+# Of floats dictionaries and Bloom filters tell -0.0 from 0.0, which are equal for Spark; bounds in
+# footers and page indexes ignore NaN, which is greater than all else for Spark. And the value that
+# a decimal, a date or a time is compared with may reach the reader as another one
+# (`pushed_filters_java`). Spark's reader heeds these options per read, and for all columns alike.
+_FLOATS = ('"float"', '"double"')
+_MOVED = ('"decimal(', '"date"', '"timestamp')
+_EXACT = {
     "parquet.filter.dictionary.enabled": "false",
     "parquet.filter.bloom.enabled": "false",
 }
@@ -75,8 +78,10 @@ def relation(
             )
     # No partition discovery: `day=1` in a path is no column here.
     settings = dict(options or {}) | {"recursiveFileLookup": "true"}
-    if any(kind in schema.json() for kind in ('"float"', '"double"')):
-        settings |= _EXACT_FLOATS | (_WITHOUT_BOUNDS if float_bounds else {})
+    kinds = schema.json()
+    are_moved = any(kind in kinds for kind in _MOVED)
+    if are_moved or any(kind in kinds for kind in _FLOATS):
+        settings |= _EXACT | (_WITHOUT_BOUNDS if are_moved or float_bounds else {})
     with _few_listing_tasks(spark):
         reader = spark.read.schema(schema).options(**settings)
         frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path in paths))

@@ -124,6 +124,9 @@ def natively(spark: SparkSession, access: Access, asked: Selection) -> DataFrame
     """
     files = asked.file_list()
     rest = tuple(files.hidden)
+    if rest:
+        # The source takes files by their keys, and two logs may have added one.
+        files = replace(files, rows=_without(files.rows, rest))
     if rest and not files.rows.num_rows:
         return _by_source(spark, access, asked)
     found = native(spark, access, asked, files)
@@ -135,6 +138,15 @@ def natively(spark: SparkSession, access: Access, asked: Selection) -> DataFrame
         # ask nothing of what lies below a filter that is no function of the row.
         others = others.where("spark_partition_id() >= 0")
     return found.union(others)
+
+
+def _without(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The files that are none of these objects."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    named = pc.is_in(rows.column("key"), value_set=pa.array(keys, pa.string()))
+    return rows.filter(pc.invert(named))
 
 
 def _may_be_partitioned(asked: Selection, files: FileList) -> bool:

@@ -8,11 +8,9 @@ FACTORY_CLASS = "io.lakelog.spark.RelationFactory"
 
 # Parquet as Spark reads it, but for three things. What opens the store is asked for here, when a
 # query is planned (`s3_settings.S3Settings`), and goes to its tasks alone. Each file is checked by
-# `CheckedRead` before it is read. And no condition on a float is handed to the Parquet reader,
-# which skips row groups and pages by bounds that ignore NaN, while in Spark NaN is greater than all
-# else, and by dictionaries that tell -0.0 from 0.0: Spark applies every condition again to the
-# rows, so that nothing but the skipping is lost. What is handed to tasks is the reader of a plain
-# `ParquetFileFormat`, as they don't know this class.
+# `CheckedRead` before it is read. And of the query's conditions the Parquet reader gets those of
+# `PushedFilters`. What is handed to tasks is the reader of a plain `ParquetFileFormat`, as they
+# don't know this class.
 PARQUET_FORMAT = """
 package io.lakelog.spark;
 
@@ -22,8 +20,6 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.collection.immutable.ArraySeq;
@@ -40,9 +36,10 @@ public final class LakelogParquet extends ParquetFileFormat {
         SparkSession session, StructType data, StructType partition, StructType required,
         Seq filters, Map options, Configuration conf) {
         ArrayList kept = new ArrayList();
+        PushedFilters pushed = new PushedFilters(data);
         for (scala.collection.Iterator each = filters.iterator(); each.hasNext();) {
-            Filter filter = (Filter) each.next();
-            if (isSafe(filter, data)) { kept.add(filter); }
+            Filter found = pushed.of((Filter) each.next());
+            if (found != null) { kept.add(found); }
         }
         tell(conf);
         scala.Function1 read = new ParquetFileFormat().buildReaderWithPartitionValues(
@@ -63,28 +60,6 @@ public final class LakelogParquet extends ParquetFileFormat {
         } catch (Exception error) {
             throw new RuntimeException(error);
         }
-    }
-
-    private static boolean isSafe(Filter filter, StructType data) {
-        String[][] columns = filter.v2references();
-        for (int i = 0; i < columns.length; i++) {
-            if (!isWithoutFloats(columns[i], data)) { return false; }
-        }
-        return true;
-    }
-
-    private static boolean isWithoutFloats(String[] name, DataType type) {
-        for (int i = 0; i < name.length; i++) {
-            if (!(type instanceof StructType)) { return false; }
-            StructField[] fields = ((StructType) type).fields();
-            type = null;
-            for (int j = 0; j < fields.length; j++) {
-                if (fields[j].name().equals(name[i])) { type = fields[j].dataType(); }
-            }
-        }
-        if (type == null) { return false; }
-        String text = type.catalogString();
-        return text.indexOf("float") < 0 && text.indexOf("double") < 0;
     }
 }
 """

@@ -100,6 +100,7 @@ package io.lakelog.spark;
 
 import java.util.Arrays;
 import java.util.HashSet;
+import java.util.Locale;
 import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.spark.sql.classic.Dataset;
@@ -125,6 +126,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class LakeTable
     implements StagedTable, SupportsRead, SupportsWrite, SupportsRowLevelOperations,
         SupportsMetadataColumns, ScanBuilder, SupportsReportStatistics, Statistics, LakeRows {
+    private static final Set OF_SPARK = new HashSet(Arrays.asList(new Object[] {
+        "__row_operation", "__row_from_source", "__row_from_target", LakeSwap.WHOLE_ROW}));
     private final String name;
     private final String token;
     private final StructType schema;
@@ -155,6 +158,15 @@ public final class LakeTable
         if (write == null) {
             throw new UnsupportedOperationException(
                 name + " is read only here: attach the lake with writer=, and without as_of=");
+        }
+        String[] names = schema.fieldNames();
+        for (int i = 0; i < names.length; i++) {
+            String own = names[i].toLowerCase(Locale.ROOT);
+            if (OF_SPARK.contains(own) || own.startsWith("__original_row_id_")) {
+                throw new UnsupportedOperationException(
+                    name + " has a column " + names[i] + ", a name that Spark gives to its own "
+                    + "while it changes rows: rename it, or change rows by lakelog's own commits");
+            }
         }
         return write.operation(info, this, token);
     }

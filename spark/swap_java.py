@@ -142,12 +142,11 @@ public final class LakeSwap extends AbstractPartialFunction {
     }
 
     private static Expression named(String name, Seq output) {
-        if (name.equals(WHOLE_ROW)) { return whole(output); }
         for (int i = 0; i < output.length(); i++) {
             Attribute each = (Attribute) output.apply(i);
             if (each.name().equals(name)) { return each; }
         }
-        return null;
+        return name.equals(WHOLE_ROW) ? whole(output) : null;
     }
 
     private static Expression whole(Seq output) {

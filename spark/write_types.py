@@ -46,6 +46,12 @@ def _arrow_type(kind: DataType, column: str) -> pa.DataType:
         return pa.list_(pa.field("element", _arrow_type(inner.elementType, column)))
     if name == "MapType":
         key = _arrow_type(inner.keyType, column)
+        if kinds.is_null(key):
+            raise InvalidSchema(
+                f"Column {column!r} has Spark's type {kind.simpleString()}: its keys have no type",
+                key=column,
+                hint="Nothing was written. Cast it, e.g. to map<string,string>, or leave it out",
+            )
         return pa.map_(key, _arrow_type(inner.valueType, column))
     if name == "StructType":
         return pa.struct([(each.name, _arrow_type(each.dataType, column)) for each in inner])

@@ -143,10 +143,43 @@ def spark_skips_by_floats() -> Any:
     """Conditions on floats are handed to the Parquet reader, which skips rows with NaN."""
     from lakelog.spark import file_index
 
-    text = file_index.PARQUET_FORMAT
-    unsafe = text.replace("if (isSafe(filter, data))", "if (isSafe(filter, data) || true)")
+    text = file_index.PUSHED_FILTERS
+    unsafe = text.replace('"boolean", ', '"float", "double", "boolean", ')
     assert unsafe != text
-    return mock.patch.object(file_index, "PARQUET_FORMAT", unsafe)
+    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
+
+
+@plant("tests/spark/test_spark_pushed.py::test_times_finer_than_those_of_a_file")
+def spark_skips_by_times_as_they_are() -> Any:
+    """Conditions on times are handed to the Parquet reader, which cuts them to milliseconds."""
+    from lakelog.spark import file_index
+
+    text = file_index.PUSHED_FILTERS
+    unsafe = text.replace('"boolean", ', '"timestamp", "boolean", ')
+    assert unsafe != text
+    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
+
+
+@plant("tests/spark/test_spark_pushed.py::test_decimals_larger_than_those_of_a_file")
+def spark_skips_by_decimals() -> Any:
+    """Conditions on decimals are handed to the Parquet reader, where their values overflow."""
+    from lakelog.spark import file_index
+
+    text = file_index.PUSHED_FILTERS
+    unsafe = text.replace("EXACT.contains(typeOf(columns[i]))", "true")
+    assert unsafe != text
+    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
+
+
+@plant("tests/spark/test_spark_pushed.py::test_days_that_the_jvm_has_not")
+def spark_skips_by_old_days() -> Any:
+    """Days that java.util's calendar hasn't are handed to the Parquet reader as others."""
+    from lakelog.spark import file_index
+
+    text = file_index.PUSHED_FILTERS
+    unsafe = text.replace("LocalDateTime.of(1900,", "LocalDateTime.of(1500,")
+    assert unsafe != text
+    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
 
 
 @plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")

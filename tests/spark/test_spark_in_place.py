@@ -53,6 +53,24 @@ def test_on_disk(spark, tmp_path: Path, out: Path) -> None:
         assert "the log says" in str(caught.value)
 
 
+@pytest.mark.parametrize("mode", ["rows", "predicate"])
+def test_one_file_of_two_writers_of_which_one_deletes_rows(spark, tmp_path: Path, mode) -> None:
+    lake, path = str(tmp_path / "lake"), tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": [1, 2, 3]}), path)
+    catalog = open_catalog(lake)
+    for name in ("w1", "w2"):
+        with catalog.writer(name, "db") as writer, writer.transaction() as tx:
+            tx.add("t", str(path))
+            tx.write("t", pa.table({"a": [100]}))
+    with catalog.writer("w1", "db") as writer, writer.transaction() as tx:
+        tx.delete("t", "a = 2", mode=mode)
+    want = [1, 1, 2, 3, 3, 100, 100]
+    assert sorted(catalog.snapshot("db").to_arrow("t")["a"].to_pylist()) == want
+    frame = lakelog.spark.read(spark, lake, "db", "t")
+    assert sorted(frame.toArrow()["a"].to_pylist()) == want
+    assert by_format(spark, lake) == by_format(spark, lake, native=True) == want
+
+
 @pytest.mark.s3
 def test_in_another_bucket(spark, tmp_path: Path, out: Path, moto, monkeypatch) -> None:
     """By the data source, which has the options of that bucket, where Spark has no connector."""

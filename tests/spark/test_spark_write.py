@@ -142,6 +142,7 @@ def test_a_session_of_another_zone_writes_the_same_instants(spark, url, settings
         ("make_ym_interval(1, 2)", "interval year to month"),
         ("parse_json('[1]')", "variant"),
         ("array(make_interval(1))", "interval"),
+        ("array(map())", "map<void,void>"),
     ],
 )
 def test_a_type_that_lakelog_lacks_is_refused_by_name(spark, url, column, words):
