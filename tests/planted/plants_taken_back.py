@@ -181,7 +181,7 @@ def changes_do_not_look_at_generations_of_the_key() -> Any:
     return mock.patch.object(TableKeys, "columns", ())
 
 
-@plant(AGAIN + "::test_what_is_lost_again_is_done_again")
+@plant(AGAIN + "::test_what_the_log_holds_of_a_life_tells_what_stood_below")
 def only_bases_tell_what_stood_below() -> Any:
     """What is held of a life tells nothing of where its lost transactions stood."""
     from lakelog.rebuild.bounds import Bounds

@@ -260,6 +260,27 @@ def test_rows_of_which_nothing_tells_that_they_were_deleted_stay(lake):
     assert "came before the delete" in note
 
 
+def test_what_the_log_holds_of_a_life_tells_what_stood_below(lake):
+    """Of the two revisions that are lost nothing proves the first one; the file was begun below
+    both, and its number says that it came after the delete, which the log still holds."""
+    lake.do(lambda tx: tx.write("t", ONES))
+
+    def meanwhile():
+        lake.fake.move(1)
+        with lake.owner.transaction("app", 1):
+            pass
+        lake.do(lambda tx: tx.delete("t", "n = 1", mode="predicate"))
+
+    lake.late(lambda tx: tx.write("t", pa.table({"n": [1]})), meanwhile)
+    lake.write(3, table="u")
+    lake.rebuild()
+    before = lake.rows()
+    lake.lose(1, 3, older=True)
+    plan = lake.rebuild()
+    assert lake.rows() == before
+    assert not doubts(plan)
+
+
 def lose_first_life(lake, revision):
     names = [info.key for info in lake.catalog.store.list("w/db/transactions/")]
     lake.catalog.store.delete([name for name in names if f"-{revision}." in name])
