@@ -16,7 +16,14 @@ from ..catalog.format.cut import Position as CutPosition
 from ..catalog.nesting import refuse_nested
 from ..catalog.parallel import parallel
 from ..catalog.read.log_reader import LogReader
-from ..errors import LakelogError, ObjectNotFound, UsageError, WriterNotFound
+from ..errors import (
+    FencedError,
+    LakelogError,
+    ObjectNotFound,
+    PlanOutdated,
+    UsageError,
+    WriterNotFound,
+)
 from ..store import probe
 from .carried import Carrier
 from .moved import Mover
@@ -88,9 +95,7 @@ def replicate(
                 places, one_round, differences,
                 progress=progress, is_stopped=is_stopped, failed=failed,
             )  # fmt: skip
-            # Collected at the source since we looked? Then there is a newer cut.
-            lost = any(isinstance(error, ObjectNotFound) for error in report.errors)
-            if not lost or attempt == _TRIES - 1 or not one_round.is_outdated():
+            if attempt == _TRIES - 1 or not _may_go_on(report, one_round):
                 break
         return report
     found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
@@ -157,6 +162,15 @@ def _refuse_engine(engine: Engine | None) -> None:
             key="engine",
             hint="Leave the engine out, or replicate whole logs",
         )
+
+
+def _may_go_on(report: Report, one_round: Selected) -> bool:
+    """Whether a round that failed can do better: another replication was quicker, or what it had
+    seen at the source was collected since, so that there is a newer cut."""
+    if any(isinstance(error, (PlanOutdated, FencedError)) for error in report.errors):
+        return True
+    lost = any(isinstance(error, ObjectNotFound) for error in report.errors)
+    return lost and one_round.is_outdated()
 
 
 def _selected(
