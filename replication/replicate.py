@@ -28,10 +28,11 @@ from ..store import probe
 from .carried import Carrier
 from .moved import Mover
 from .one_log import Copied, OneLog
+from .one_place import refuse_one_place
 from .position import LogPlan, Position, find_position, plan_of
 from .reports import LogReport, Report, Told
 from .selected import Difference, Selected, open_selected
-from .selection import Selection
+from .selection import refuse_name, selection_of
 from .threads import Room, Stopped, together
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from ..catalog.log.state import State
     from ..catalog.parallel import Engine
+    from .selection import Selection
 
 LOGS_AT_ONCE: Final = 4
 _TRIES: Final = 3
@@ -74,7 +76,8 @@ def replicate(
     Returns:
         The report. A log that failed keeps no other from its turn, and its error is in the report.
     Raises:
-        UsageError: Both are one place, or one lies in the other; tables by an engine.
+        UsageError: Both are one place, or one lies in the other; no such choice; tables by an
+            engine.
         NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
         NestedCatalog: The destination lies inside another catalog.
     Requests: for each log 2 LIST and, where something is new, 1 GET and 1 PUT for each object; 4 to
@@ -86,7 +89,7 @@ def replicate(
     def is_stopped() -> bool:
         return failed.is_set() or (stop is not None and stop.is_set())
 
-    selection = _selection(tables, columns, where)
+    selection = selection_of(tables, columns, where)
     if selection is not None:
         _refuse_engine(engine)
         for attempt in range(_TRIES):
@@ -134,24 +137,13 @@ def plan_replication(
     Requests: for each log 2 LIST, and as reading both its newest states.
     """
     places = _Places(_opened(source), _opened(destination), history=history)
-    selection = _selection(tables, columns, where)
+    selection = selection_of(tables, columns, where)
     if selection is not None:
         one_round, differences = places.round_of(databases, writers, selection)
         return Report(tuple(map(one_round.told, differences)), {}, {})
     found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
     logs = (LogReport(one.plan, Copied(), one.plan.first, one.error) for one in found)
     return Report(tuple(logs), {}, {})
-
-
-def _selection(
-    tables: Collection[str] | None, columns: Sequence[str] | None, where: str | None
-) -> Selection | None:
-    if tables is None and columns is None and where is None:
-        return None
-    if isinstance(tables, str) or isinstance(columns, str):
-        raise UsageError("Tables and columns are lists of names")
-    chosen = None if columns is None else tuple(columns)
-    return Selection(tuple(tables or ()), chosen, where)
 
 
 def _refuse_engine(engine: Engine | None) -> None:
@@ -217,14 +209,21 @@ class _Places:
     """The two ends."""
 
     def __init__(self, source: Catalog, destination: Catalog, *, history: bool) -> None:
-        _refuse_one_place(source, destination)
+        refuse_one_place(source, destination)
         self.source, self.destination = source, destination
         self._history = history
 
     def logs(
         self, databases: Collection[str] | None, writers: Collection[str] | None
     ) -> list[tuple[str, str]]:
-        """Databases and writers of the logs that are wanted, sorted."""
+        """Databases and writers of the logs that are wanted, sorted.
+
+        Raises:
+            UsageError: Not lists of names.
+            NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
+        """
+        refuse_name("Databases", databases)
+        refuse_name("Writers", writers)
         wanted = self.source.databases() if databases is None else sorted(set(databases))
         found = [(name, writer) for name in wanted for writer in self.source.writers(name)]
         lost = sorted(set(writers or ()) - {writer for _, writer in found})
@@ -343,19 +342,3 @@ def _tokens(done: list[tuple[LogReport, State | None, bool]]) -> dict[str, str]:
 
 def _opened(catalog: Catalog | str) -> Catalog:
     return open_catalog(catalog) if isinstance(catalog, (str, os.PathLike)) else catalog
-
-
-def _refuse_one_place(source: Catalog, destination: Catalog) -> None:
-    ends = [_place(catalog) for catalog in (source, destination)]
-    if ends[0] == ends[1] or any(a.startswith(b) for a, b in (ends, ends[::-1])):
-        raise UsageError(
-            f"{source.url} and {destination.url} are one place, or one lies in the other",
-            key=destination.url,
-            hint="Replicate into a place of its own",
-        )
-
-
-def _place(catalog: Catalog) -> str:
-    url = catalog.store.url
-    local = catalog.store.local_path("x")
-    return (os.path.realpath(url) if local is not None else url).rstrip("/") + "/"

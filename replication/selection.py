@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.data.scan import Projection
@@ -22,7 +23,7 @@ from ..catalog.read.tombstones import TombstoneTest
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -52,8 +53,14 @@ class Selection:
         """Refuse what no selection can be.
 
         Raises:
-            UsageError: No table, one twice, or columns and rows of several.
+            UsageError: No table, one twice, or columns and rows of several; no column; rows that
+                are not chosen by text.
         """
+        if not self.tables and (self.columns is not None or self.where is not None):
+            raise UsageError(
+                "Columns and rows are chosen of one table, and none is named",
+                hint='Name it: --table NAME, or tables=["NAME"]',
+            )
         if not self.tables or len(set(self.tables)) < len(self.tables):
             raise UsageError("Name one table or more, each once")
         if len(self.tables) > 1 and (self.columns is not None or self.where is not None):
@@ -61,6 +68,43 @@ class Selection:
                 "Columns and rows can be chosen of one table at a time",
                 hint="Replicate the other tables by a run of their own, into another place",
             )
+        if self.columns == ():
+            raise UsageError("Name one column or more", hint="None at all are all of them")
+        if not isinstance(self.where, (str, NoneType)):
+            # Files are named by it, and the text of an expression is shortened.
+            raise UsageError(
+                f"Rows to be replicated are chosen by text, not by a {type(self.where).__name__}",
+                key="where",
+                hint="""Write the predicate as text, as where="temp > 4 AND site = 'oslo'\"""",
+            )
+
+
+def selection_of(
+    tables: Collection[str] | None, columns: Sequence[str] | None, where: str | None
+) -> Selection | None:
+    """What is chosen; None: whole logs.
+
+    Raises:
+        UsageError: Not lists of names.
+    """
+    if tables is None and columns is None and where is None:
+        return None
+    refuse_name("Tables", tables)
+    refuse_name("Columns", columns)
+    chosen = None if columns is None else tuple(columns)
+    return Selection(tuple(tables or ()), chosen, where)
+
+
+def refuse_name(what: str, given: object) -> None:
+    """Refuse one name where a list of names belongs: it is one of letters.
+
+    Raises:
+        UsageError: It is a name.
+    """
+    if isinstance(given, str):
+        raise UsageError(
+            f"{what} are a list of names, not {given!r:.60}", hint=f"Give [{given!r:.60}]"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from lakelog.errors import CorruptObject, LakelogError, MissingTransaction
+from lakelog.catalog.catalog import open_catalog
+from lakelog.errors import CorruptObject, LakelogError, MissingTransaction, UsageError
 from lakelog.replication import replicate
+from lakelog.replication.one_place import refuse_one_place
 from replica_cases import Pair, written
 
 KINDS = [{}, {"tables": ["hourly"]}]
@@ -49,3 +51,35 @@ def test_a_damaged_source_is_not_told_as_the_destinations(pair):
     (error,) = replicate(pair.source.catalog, pair.copy.catalog).errors
     assert isinstance(error, LakelogError)
     assert "destination" not in str(error)
+
+
+S3, AZURE = "s3://lake/catalog", "az://lake/catalog"
+ONE = {"endpoint_url": "http://one:9000"}
+CONNECTION = "DefaultEndpointsProtocol=https;AccountName=one;AccountKey=a2V5;"
+PLACES = [
+    (S3, ONE, {**ONE, "key": "somebody", "secret": "else"}, True),
+    (S3, ONE, {"client_kwargs": {"endpoint_url": "HTTP://one:9000/", "region_name": "x"}}, True),
+    (S3, ONE, {"endpoint_url": "http://two:9000"}, False),
+    (S3, ONE, {}, False),
+    (S3, {}, {"profile": "other", "anon": True}, True),
+    (AZURE, {"account_name": "one"}, {"account_name": "one", "account_key": "a2V5"}, True),
+    (AZURE, {"account_name": "one"}, {"account_name": "two"}, False),
+    (AZURE, {"account_name": "one"}, {"connection_string": CONNECTION}, True),
+    (AZURE, {"account_name": "two"}, {"connection_string": CONNECTION}, False),
+]
+
+
+@pytest.mark.parametrize(("url", "source", "destination", "refused"), PLACES)
+def test_one_place_is_one_of_one_server(url, source, destination, refused):
+    ends = open_catalog(url, source), open_catalog(f"{url}/copy", destination)
+    if not refused:
+        refuse_one_place(*ends)
+        return
+    with pytest.raises(UsageError, match="one place"):
+        refuse_one_place(*ends)
+
+
+def test_options_make_no_other_place_of_a_folder(tmp_path):
+    ends = open_catalog(str(tmp_path)), open_catalog(str(tmp_path), ONE)
+    with pytest.raises(UsageError, match="one place"):
+        refuse_one_place(*ends)
