@@ -92,10 +92,11 @@ def replicate(
     selection = selection_of(tables, columns, where)
     if selection is not None:
         _refuse_engine(engine)
+        copied: dict[str, Copied] = {}
         for attempt in range(_TRIES):
             one_round, differences = places.round_of(databases, writers, selection)
             report = _selected(
-                places, one_round, differences,
+                places, one_round, differences, copied,
                 progress=progress, is_stopped=is_stopped, failed=failed,
             )  # fmt: skip
             if attempt == _TRIES - 1 or not _may_go_on(report, one_round):
@@ -169,12 +170,13 @@ def _selected(
     places: _Places,
     one_round: Selected,
     found: list[Difference | LogReport],
+    copied: dict[str, Copied],
     *,
     progress: Callable[[Told], None] | None,
     is_stopped: Callable[[], bool],
     failed: threading.Event,
 ) -> Report:
-    """A round that replicates tables."""
+    """A round that replicates tables; `copied` is by writer what tries before it have done."""
     todo = [one for one in found if isinstance(one, Difference)]
     exclusive = any(not one.is_none for one in todo) and places.exclusive(todo[0].writer)
     told = Told(
@@ -184,7 +186,9 @@ def _selected(
     mover = places.mover(exclusive, Room(), is_stopped, told.one)
 
     def work(one: Difference | LogReport) -> tuple[LogReport, bool]:
-        return (one, False) if isinstance(one, LogReport) else one_round.apply(one, mover)
+        if isinstance(one, LogReport):
+            return one, False
+        return one_round.apply(one, mover, copied.setdefault(one.writer, Copied()))
 
     done = []
     for low in range(0, len(found), LOGS_AT_ONCE):

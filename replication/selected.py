@@ -169,15 +169,16 @@ class Selected:
         part = Cut(database, {w: at for w, at in cut.writers.items() if w in asked})
         return {database: there.token}, {database: part.token}
 
-    def apply(self, one: Difference, mover: Mover) -> tuple[LogReport, bool]:
-        """Make what is missing, and commit; what became of it, and whether it was told to stop."""
-        plan, copied = self.plan_of(one), Copied()
+    def apply(self, one: Difference, mover: Mover, copied: Copied) -> tuple[LogReport, bool]:
+        """Make what is missing, and commit; what became of it, and whether it was told to stop.
+        What it does is counted in `copied`."""
+        plan = self.plan_of(one)
         if one.is_none:
             return LogReport(plan, copied, plan.first), False
         try:
             self._make(one, mover, copied)
             revision = self._commit(one)
-            copied.commits = 1
+            copied.commits += 1
             return LogReport(plan, copied, revision), False
         except Stopped:
             return LogReport(plan, copied, plan.first), True
@@ -193,8 +194,10 @@ class Selected:
                 body = write_rows(rows)
             return len(body), mover.put_made(folder + wanted.path, body)
 
-        copied.files, copied.size_bytes, there = mover.make_all(one.made, make)
-        copied.files_there = len(there)
+        files, size_bytes, there = mover.make_all(one.made, make)
+        copied.files += files
+        copied.size_bytes += size_bytes
+        copied.files_there += len(there)
 
     def _commit(self, one: Difference) -> int:
         refuse = partial(_refuse_other, one.state)

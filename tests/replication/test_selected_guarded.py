@@ -255,6 +255,21 @@ def test_a_difference_that_was_found_before_another_was_made_is_found_anew(pair)
     assert rows(pair.copy) == [0, 1, 3]
 
 
+def test_what_each_try_has_done_is_told(pair):
+    write(pair, 1)
+    write(pair, 2, writer="bergen")
+    once = []
+
+    def between(told):
+        if not once:
+            once.append(1)
+            write(pair, 5, table="own", writer="bergen", world=pair.copy)
+
+    logs = replicate(*ends(pair), progress=between, **T).logs
+    assert [(log.error, log.copied.commits, log.copied.files) for log in logs] == [(None, 1, 1)] * 2
+    assert rows(pair.copy) == [1, 2]
+
+
 def test_somebody_who_commits_again_and_again_is_told(pair):
     write(pair, 1, 2, 3)
 
