@@ -24,7 +24,8 @@ from ..catalog.format.cut import Cut
 from ..catalog.format.names import base_folder
 from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.read.log_reader import LogReader
-from ..errors import LakelogError, TableNotFound, UsageError
+from ..errors import CorruptError, LakelogError, TableNotFound, UsageError
+from .checks import told_of_destination
 from .one_log import Copied
 from .position import LogPlan
 from .replica_logs import read_logs
@@ -216,12 +217,14 @@ class Selected:
         return tx.commit_info.revision
 
     def _session(self, writer: str) -> Session:
-        there = self.destination
-        return Session(
-            there.store, writer, self.snapshot.database, shared=False,
-            checkpoint_every=CHECKPOINT_EVERY, ambient=there.ambient, margins=there.margins,
-            wide=there.wide,
-        )  # fmt: skip
+        there, database = self.destination, self.snapshot.database
+        try:
+            return Session(
+                there.store, writer, database, shared=False, checkpoint_every=CHECKPOINT_EVERY,
+                ambient=there.ambient, margins=there.margins, wide=there.wide,
+            )  # fmt: skip
+        except CorruptError as error:  # of a log that was lost
+            raise told_of_destination(error, f"{writer}/{database}") from error
 
 
 def _refuse_other(state: State, head: State) -> None:

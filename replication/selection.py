@@ -73,7 +73,8 @@ class Selection:
         if not isinstance(self.where, (str, NoneType)):
             # Files are named by it, and the text of an expression is shortened.
             raise UsageError(
-                f"Rows to be replicated are chosen by text, not by a {type(self.where).__name__}",
+                "Rows to be replicated are chosen by text, and where= is of type "
+                f"{type(self.where).__name__}",
                 key="where",
                 hint="""Write the predicate as text, as where="temp > 4 AND site = 'oslo'\"""",
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lakelog.catalog.catalog import open_catalog
-from lakelog.errors import CorruptObject, LakelogError, MissingTransaction, UsageError
+from lakelog.errors import CorruptObject, LakelogError, LogLost, MissingTransaction, UsageError
 from lakelog.replication import replicate
 from lakelog.replication.one_place import refuse_one_place
 from replica_cases import Pair, written
@@ -40,6 +40,26 @@ def test_a_damaged_replica_is_told_as_the_destinations_and_made_anew(pair, harm,
     pair.copy.store.delete([info.key for info in pair.copy.store.list("oslo/weather/")])
     pair.replicate(**options)
     assert pair.copy.rows() == pair.source.rows()
+
+
+def test_a_log_of_chosen_tables_that_was_lost_is_told_as_the_destinations(pair):
+    for number in range(3):
+        pair.source.write(number, table="t")
+        pair.replicate(tables=["t"])
+        pair.source.take_out(
+            *pair.source.catalog.snapshot("weather").files("t")["path"].to_pylist()
+        )
+    pair.replicate(tables=["t"])
+    lost = [info.key for info in pair.copy.store.list("oslo/") if "/data/" not in info.key]
+    pair.copy.store.delete(lost)
+    pair.source.write(9, table="t")
+    (error,) = replicate(pair.source.catalog, pair.copy.catalog, tables=["t"]).errors
+    assert isinstance(error, LogLost)
+    assert "At the destination: " in str(error)
+    assert "delete oslo/weather/ at the destination" in str(error)
+    pair.copy.store.delete([info.key for info in pair.copy.store.list("oslo/weather/")])
+    pair.replicate(tables=["t"])
+    assert pair.copy.rows("t") == [9]
 
 
 def test_a_damaged_source_is_not_told_as_the_destinations(pair):
