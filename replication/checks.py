@@ -6,15 +6,17 @@ Source: docs/replication.md, "How it works".
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import footer_digest
 from ..catalog.format.deletes_object import bitmaps_of
-from ..errors import CorruptObject, ReplicaDiverged
+from ..errors import CorruptObject, LakelogError, ReplicaDiverged, UnsupportedFeature
 
 if TYPE_CHECKING:
     from .needs import DataFile
+
+_E = TypeVar("_E", bound=LakelogError)
 
 
 def check_body(body: bytes, key: str, file: DataFile) -> None:
@@ -67,3 +69,14 @@ def diverged(what: str, key: str) -> ReplicaDiverged:
         hint="Nothing there was changed. A replica is written by replication alone: replicate into "
         "another place, or remove the log there first if its commits are not wanted",
     )
+
+
+def told_of_destination(error: _E, where: str) -> _E:
+    """An error of the destination's log that says so, and that the log can be made anew."""
+    error.message = f"At the destination: {error.message}"
+    if not isinstance(error, UnsupportedFeature):
+        error.hint = (
+            f"What came from the source can come again: delete {where}/ at the destination, and "
+            "replicate that log anew. Rebuilt it would be no replica any more"
+        )
+    return error

@@ -14,8 +14,14 @@ from ..catalog.format.objects import decode_checkpoint
 from ..catalog.log.listing import fork_error
 from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_folder import PAUSE_S
-from ..errors import MissingTransaction, ObjectNotFound, SnapshotPruned
-from .checks import diverged
+from ..errors import (
+    CorruptError,
+    ForkError,
+    MissingTransaction,
+    ObjectNotFound,
+    SnapshotPruned,
+)
+from .checks import diverged, told_of_destination
 
 if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
@@ -112,11 +118,18 @@ def find_position(source: LogReader, replica: LogReader, *, history: bool) -> Po
 
 def head_of(replica: LogReader) -> State:
     """The newest state of the destination's log; the empty one if there is none that can be read
-    yet: of a higher incarnation than 1 the checkpoint comes last."""
-    names = replica.names_for()
-    if names.head < 0:
-        return empty_state(replica.writer, replica.database)
-    return replica.load(listing=names)
+    yet: of a higher incarnation than 1 the checkpoint comes last.
+
+    Raises:
+        CorruptError, ForkError: It can't be read; says that it is the destination's.
+    """
+    try:
+        names = replica.names_for()
+        if names.head < 0:
+            return empty_state(replica.writer, replica.database)
+        return replica.load(listing=names)
+    except (CorruptError, ForkError) as error:
+        raise told_of_destination(error, f"{replica.writer}/{replica.database}") from error
 
 
 def _position(

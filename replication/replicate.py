@@ -16,15 +16,23 @@ from ..catalog.format.cut import Position as CutPosition
 from ..catalog.nesting import refuse_nested
 from ..catalog.parallel import parallel
 from ..catalog.read.log_reader import LogReader
-from ..errors import LakelogError, ObjectNotFound, UsageError, WriterNotFound
+from ..errors import (
+    FencedError,
+    LakelogError,
+    ObjectNotFound,
+    PlanOutdated,
+    UsageError,
+    WriterNotFound,
+)
 from ..store import probe
 from .carried import Carrier
 from .moved import Mover
 from .one_log import Copied, OneLog
+from .one_place import refuse_one_place
 from .position import LogPlan, Position, find_position, plan_of
 from .reports import LogReport, Report, Told
 from .selected import Difference, Selected, open_selected
-from .selection import Selection
+from .selection import refuse_name, selection_of
 from .threads import Room, Stopped, together
 
 if TYPE_CHECKING:
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
     from ..catalog.log.state import State
     from ..catalog.parallel import Engine
+    from .selection import Selection
 
 LOGS_AT_ONCE: Final = 4
 _TRIES: Final = 3
@@ -67,7 +76,8 @@ def replicate(
     Returns:
         The report. A log that failed keeps no other from its turn, and its error is in the report.
     Raises:
-        UsageError: Both are one place, or one lies in the other; tables by an engine.
+        UsageError: Both are one place, or one lies in the other; no such choice; tables by an
+            engine.
         NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
         NestedCatalog: The destination lies inside another catalog.
     Requests: for each log 2 LIST and, where something is new, 1 GET and 1 PUT for each object; 4 to
@@ -79,18 +89,17 @@ def replicate(
     def is_stopped() -> bool:
         return failed.is_set() or (stop is not None and stop.is_set())
 
-    selection = _selection(tables, columns, where)
+    selection = selection_of(tables, columns, where)
     if selection is not None:
         _refuse_engine(engine)
+        copied: dict[str, Copied] = {}
         for attempt in range(_TRIES):
             one_round, differences = places.round_of(databases, writers, selection)
             report = _selected(
-                places, one_round, differences,
+                places, one_round, differences, copied,
                 progress=progress, is_stopped=is_stopped, failed=failed,
             )  # fmt: skip
-            # Collected at the source since we looked? Then there is a newer cut.
-            lost = any(isinstance(error, ObjectNotFound) for error in report.errors)
-            if not lost or attempt == _TRIES - 1 or not one_round.is_outdated():
+            if attempt == _TRIES - 1 or not _may_go_on(report, one_round):
                 break
         return report
     found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
@@ -129,24 +138,13 @@ def plan_replication(
     Requests: for each log 2 LIST, and as reading both its newest states.
     """
     places = _Places(_opened(source), _opened(destination), history=history)
-    selection = _selection(tables, columns, where)
+    selection = selection_of(tables, columns, where)
     if selection is not None:
         one_round, differences = places.round_of(databases, writers, selection)
         return Report(tuple(map(one_round.told, differences)), {}, {})
     found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
     logs = (LogReport(one.plan, Copied(), one.plan.first, one.error) for one in found)
     return Report(tuple(logs), {}, {})
-
-
-def _selection(
-    tables: Collection[str] | None, columns: Sequence[str] | None, where: str | None
-) -> Selection | None:
-    if tables is None and columns is None and where is None:
-        return None
-    if isinstance(tables, str) or isinstance(columns, str):
-        raise UsageError("Tables and columns are lists of names")
-    chosen = None if columns is None else tuple(columns)
-    return Selection(tuple(tables or ()), chosen, where)
 
 
 def _refuse_engine(engine: Engine | None) -> None:
@@ -159,16 +157,26 @@ def _refuse_engine(engine: Engine | None) -> None:
         )
 
 
+def _may_go_on(report: Report, one_round: Selected) -> bool:
+    """Whether a round that failed can do better: another replication was quicker, or what it had
+    seen at the source was collected since, so that there is a newer cut."""
+    if any(isinstance(error, (PlanOutdated, FencedError)) for error in report.errors):
+        return True
+    lost = any(isinstance(error, ObjectNotFound) for error in report.errors)
+    return lost and one_round.is_outdated()
+
+
 def _selected(
     places: _Places,
     one_round: Selected,
     found: list[Difference | LogReport],
+    copied: dict[str, Copied],
     *,
     progress: Callable[[Told], None] | None,
     is_stopped: Callable[[], bool],
     failed: threading.Event,
 ) -> Report:
-    """A round that replicates tables."""
+    """A round that replicates tables; `copied` is by writer what tries before it have done."""
     todo = [one for one in found if isinstance(one, Difference)]
     exclusive = any(not one.is_none for one in todo) and places.exclusive(todo[0].writer)
     told = Told(
@@ -178,7 +186,9 @@ def _selected(
     mover = places.mover(exclusive, Room(), is_stopped, told.one)
 
     def work(one: Difference | LogReport) -> tuple[LogReport, bool]:
-        return (one, False) if isinstance(one, LogReport) else one_round.apply(one, mover)
+        if isinstance(one, LogReport):
+            return one, False
+        return one_round.apply(one, mover, copied.setdefault(one.writer, Copied()))
 
     done = []
     for low in range(0, len(found), LOGS_AT_ONCE):
@@ -203,14 +213,21 @@ class _Places:
     """The two ends."""
 
     def __init__(self, source: Catalog, destination: Catalog, *, history: bool) -> None:
-        _refuse_one_place(source, destination)
+        refuse_one_place(source, destination)
         self.source, self.destination = source, destination
         self._history = history
 
     def logs(
         self, databases: Collection[str] | None, writers: Collection[str] | None
     ) -> list[tuple[str, str]]:
-        """Databases and writers of the logs that are wanted, sorted."""
+        """Databases and writers of the logs that are wanted, sorted.
+
+        Raises:
+            UsageError: Not lists of names.
+            NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
+        """
+        refuse_name("Databases", databases)
+        refuse_name("Writers", writers)
         wanted = self.source.databases() if databases is None else sorted(set(databases))
         found = [(name, writer) for name in wanted for writer in self.source.writers(name)]
         lost = sorted(set(writers or ()) - {writer for _, writer in found})
@@ -329,19 +346,3 @@ def _tokens(done: list[tuple[LogReport, State | None, bool]]) -> dict[str, str]:
 
 def _opened(catalog: Catalog | str) -> Catalog:
     return open_catalog(catalog) if isinstance(catalog, (str, os.PathLike)) else catalog
-
-
-def _refuse_one_place(source: Catalog, destination: Catalog) -> None:
-    ends = [_place(catalog) for catalog in (source, destination)]
-    if ends[0] == ends[1] or any(a.startswith(b) for a, b in (ends, ends[::-1])):
-        raise UsageError(
-            f"{source.url} and {destination.url} are one place, or one lies in the other",
-            key=destination.url,
-            hint="Replicate into a place of its own",
-        )
-
-
-def _place(catalog: Catalog) -> str:
-    url = catalog.store.url
-    local = catalog.store.local_path("x")
-    return (os.path.realpath(url) if local is not None else url).rstrip("/") + "/"

@@ -10,21 +10,28 @@ Source: docs/replication.md, "Some tables, columns or rows".
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
+from ..catalog.commit.session import Session
 from ..catalog.commit.spots import NewFile
+from ..catalog.commit.transaction import Transaction
 from ..catalog.data.parquet import write_rows
 from ..catalog.data.scan import scan_files
 from ..catalog.format.cut import Cut
 from ..catalog.format.names import base_folder
+from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.read.log_reader import LogReader
-from ..errors import LakelogError, TableNotFound, UsageError
-from .checks import diverged
+from ..errors import CorruptError, LakelogError, TableNotFound, UsageError
+from .checks import told_of_destination
 from .one_log import Copied
-from .position import LogPlan, head_of
+from .position import LogPlan
+from .replica_logs import read_logs
 from .reports import LogReport
-from .selection import Selection, Wanted, is_of_a_selection, wanted_files
+from .selection import Selection, Wanted, wanted_files
+from .set_back import SOURCE, outdated, refuse_set_back
 from .threads import Stopped
 
 if TYPE_CHECKING:
@@ -32,12 +39,11 @@ if TYPE_CHECKING:
 
     from ..catalog.catalog import Catalog
     from ..catalog.data.file_part import FilePart
+    from ..catalog.format.frame import LogIdentity
     from ..catalog.log.state import State
     from ..catalog.snapshot import Snapshot
     from .moved import Mover
-
-_APP: Final = "lakelog replicate"
-_INCARNATION: Final = 10**12  # revisions that one has at most
+    from .replica_logs import ReplicaLogs
 
 
 @dataclass(slots=True)
@@ -46,18 +52,13 @@ class Difference:
 
     Attributes:
         writer: Whose.
-        state: The destination's log now.
-        app_id, version: What the commit stands for.
-        is_known: Whether that was committed already, with another selection perhaps.
+        state: The destination's log, for which this holds.
         made: Files to be made and added.
         gone: Tables and paths to be taken out.
     """
 
     writer: str
     state: State
-    app_id: str
-    version: int
-    is_known: bool
     made: list[Wanted] = field(default_factory=list)
     gone: list[tuple[str, str]] = field(default_factory=list)
 
@@ -89,73 +90,48 @@ class Selected:
             TableNotFound: The source has no such table, and the destination doesn't know it.
             UsageError, InvalidPredicate, SchemaConflict: As for a scan of the source.
         """
-        named = [w for w in self.snapshot.cut.writers if writers is None or w in writers]
+        positions = self.snapshot.cut.writers
+        named = [w for w in positions if writers is None or w in writers]
+        replicas = read_logs(self.destination, self.snapshot.database, self.selection.tables)
         wanted: dict[str, list[Wanted]] = {writer: [] for writer in named}
         for table in self.selection.tables:
-            for writer, one in wanted_files(self.selection, table, self._parts(table, named)):
+            parts = self._parts(table, named, replicas)
+            for writer, one in wanted_files(self.selection, table, parts, self.snapshot.cut):
                 wanted[writer].append(one)
         found: list[Difference | LogReport] = []
         for writer, own in wanted.items():
             try:
-                found.append(self._difference(writer, own))
+                found.append(self._difference(writer, own, replicas))
             except LakelogError as error:
                 plan = LogPlan(writer, self.snapshot.database, 0, -1, -1, None, 0, 0, 0)
                 found.append(LogReport(plan, Copied(), -1, error))
         return found
 
-    def _parts(self, table: str, writers: Sequence[str]) -> dict[str, list[FilePart]]:
+    def _parts(
+        self, table: str, writers: Sequence[str], replicas: ReplicaLogs
+    ) -> dict[str, list[FilePart]]:
         """The files of a table at the source, by writer: none if it was dropped there since."""
         try:
             return {writer: self.snapshot.file_parts(table, writer=writer) for writer in writers}
         except TableNotFound:
-            replicas = {writer: head_of(self._replica(writer)) for writer in writers}
-            known = [w for w, at in replicas.items() if at.schemas_of(table).of_table(table)]
             # Of a table that these very logs have had: another source takes nothing out.
-            apps = [replicas[w].applications.version(self._app_id(w)) for w in known]
-            if not known or min(apps) < 0:
+            if not replicas.had(table, {writer: self._log(writer) for writer in writers}):
                 raise
             return {}
 
-    def _app_id(self, writer: str) -> str:
-        """What the commits of a log's replication stand for: that log."""
+    def _log(self, writer: str) -> LogIdentity:
         log = self.snapshot.cut.writers[writer].log
         assert log is not None
-        return f"{_APP} {log.log_id.hex()}"
+        return log
 
-    def _replica(self, writer: str) -> LogReader:
-        store, ambient = self.destination.store, self.destination.ambient
-        return LogReader(store, writer, self.snapshot.database, ambient)
-
-    def _difference(self, writer: str, wanted: list[Wanted]) -> Difference:
-        database = self.snapshot.database
-        where = f"{writer}/{database}"
-        positions = self.snapshot.cut.writers
-        log = positions[writer].log
-        assert log is not None
-        state = head_of(self._replica(writer))
-        app_id = self._app_id(writer)
-        # It grows with whatever log of the cut goes on: by keys and types rows depend on all.
-        version = sum(
-            at.revision + 1 + _INCARNATION * at.log.incarnation
-            for at in positions.values() if at.log
-        )  # fmt: skip
-        known = state.applications.version(app_id) if state.revision >= 0 else -1
-        found = Difference(writer, state, app_id, version, is_known=known == version)
-        if known > version:
-            raise diverged(f"The source of {where} is at an earlier point than its replica", where)
+    def _difference(self, writer: str, wanted: list[Wanted], replicas: ReplicaLogs) -> Difference:
+        replica = replicas.of(writer)
+        replicas.refuse_foreign(writer, self._log(writer))
+        source = LogReader(self.source.store, writer, self.snapshot.database, self.source.ambient)
+        refuse_set_back(source, self.snapshot.cut.writers[writer], replica.state)
+        found = Difference(writer, replica.state)
         for table in self.selection.tables:
-            live = set(state.files.table(table).column("path").to_pylist())
-            foreign = sorted(path for path in live if not is_of_a_selection(path))
-            if foreign or (state.log is not None and state.log.log_id == log.log_id):
-                raise diverged(
-                    f"The log of {where} at the destination holds other files than a replica of "
-                    f"some tables has, {foreign[0] if foreign else 'all of them'} for one", where,
-                )  # fmt: skip
-            if live and known < 0 and (other := _made_from(state)):
-                raise diverged(
-                    f"The replica of table {table!r} in {where} was made from another log, "
-                    f"{other}, and the source's is {log.log_id.hex()} now", where,
-                )  # fmt: skip
+            live = replica.live[table]
             own = {one.path: one for one in wanted if one.table == table}
             found.made += [one for path, one in own.items() if path not in live]
             found.gone += [(table, path) for path in sorted(live - own.keys())]
@@ -194,15 +170,16 @@ class Selected:
         part = Cut(database, {w: at for w, at in cut.writers.items() if w in asked})
         return {database: there.token}, {database: part.token}
 
-    def apply(self, one: Difference, mover: Mover) -> tuple[LogReport, bool]:
-        """Make what is missing, and commit; what became of it, and whether it was told to stop."""
-        plan, copied = self.plan_of(one), Copied()
+    def apply(self, one: Difference, mover: Mover, copied: Copied) -> tuple[LogReport, bool]:
+        """Make what is missing, and commit; what became of it, and whether it was told to stop.
+        What it does is counted in `copied`."""
+        plan = self.plan_of(one)
         if one.is_none:
             return LogReport(plan, copied, plan.first), False
         try:
             self._make(one, mover, copied)
             revision = self._commit(one)
-            copied.commits = 1
+            copied.commits += 1
             return LogReport(plan, copied, revision), False
         except Stopped:
             return LogReport(plan, copied, plan.first), True
@@ -218,32 +195,46 @@ class Selected:
                 body = write_rows(rows)
             return len(body), mover.put_made(folder + wanted.path, body)
 
-        copied.files, copied.size_bytes, there = mover.make_all(one.made, make)
-        copied.files_there = len(there)
+        files, size_bytes, there = mover.make_all(one.made, make)
+        copied.files += files
+        copied.size_bytes += size_bytes
+        copied.files_there += len(there)
 
     def _commit(self, one: Difference) -> int:
-        database, app = self.snapshot.database, (one.app_id, one.version)
-        with self.destination.writer(one.writer, database) as writer:
-            with writer.transaction(
-                *((None, None) if one.is_known else app), summary={"source": self.snapshot.token}
-            ) as tx:
+        refuse = partial(_refuse_other, one.state)
+        with closing(self._session(one.writer)) as session:
+            session.ask(refuse)
+            intent = session.begin(None, None, None, {SOURCE: self.snapshot.token})
+            intent.fits.append(refuse)
+            with Transaction(session, intent) as tx:
                 for _, path in one.gone:
                     tx.remove(path)
                 for table in self.selection.tables:
                     files = [NewFile(w.path, w.partition) for w in one.made if w.table == table]
                     if files:
                         tx.add_all(table, files, skip_live=False)
-            info = tx.commit_info
-        if info is None or info.skipped:
-            where = f"{one.writer}/{database}"
-            raise diverged(f"Another replication of {where} was quicker", where)
-        return info.revision
+        assert tx.commit_info is not None
+        return tx.commit_info.revision
+
+    def _session(self, writer: str) -> Session:
+        there, database = self.destination, self.snapshot.database
+        try:
+            return Session(
+                there.store, writer, database, shared=False, checkpoint_every=CHECKPOINT_EVERY,
+                ambient=there.ambient, margins=there.margins, wide=there.wide,
+            )  # fmt: skip
+        except CorruptError as error:  # of a log that was lost
+            raise told_of_destination(error, f"{writer}/{database}") from error
 
 
-def _made_from(state: State) -> str:
-    """The id of a log that commits of a replication stood for; "" for none."""
-    found = (app for app in state.applications.versions() if app.startswith(f"{_APP} "))
-    return next(found, "").removeprefix(f"{_APP} ")
+def _refuse_other(state: State, head: State) -> None:
+    """Whether a log is still where a difference holds.
+
+    Raises:
+        PlanOutdated: It isn't.
+    """
+    if (head.revision, head.digest) != (state.revision, state.digest):
+        raise outdated(f"{state.writer}/{state.database}")
 
 
 def open_selected(

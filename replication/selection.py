@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.data.scan import Projection
 from ..catalog.data.shown import shown
 from ..catalog.data.unify import FileSchema
-from ..catalog.format.names import check_path, escape_name, partition_folder
+from ..catalog.format.names import base_folder, check_path, escape_name, partition_folder
 from ..catalog.format.schema import generation
 from ..catalog.read.file_parts import checked, projected
 from ..catalog.read.row_filter import row_filter
@@ -22,14 +23,16 @@ from ..catalog.read.tombstones import TombstoneTest
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pyarrow as pa
 
     from ..catalog.data.file_part import FilePart
     from ..catalog.data.shown import Shown
+    from ..catalog.format.cut import Cut
+    from ..catalog.format.frame import LogIdentity
 
-_NAME: Final = re.compile(r"(?:.*/)?replica-[0-9a-f]{40}\.parquet")
+_NAME: Final = re.compile(r"(?:.*/)?replica-([0-9a-f]{16})-[0-9a-f]{40}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,14 @@ class Selection:
         """Refuse what no selection can be.
 
         Raises:
-            UsageError: No table, one twice, or columns and rows of several.
+            UsageError: No table, one twice, or columns and rows of several; no column; rows that
+                are not chosen by text.
         """
+        if not self.tables and (self.columns is not None or self.where is not None):
+            raise UsageError(
+                "Columns and rows are chosen of one table, and none is named",
+                hint='Name it: --table NAME, or tables=["NAME"]',
+            )
         if not self.tables or len(set(self.tables)) < len(self.tables):
             raise UsageError("Name one table or more, each once")
         if len(self.tables) > 1 and (self.columns is not None or self.where is not None):
@@ -59,6 +68,44 @@ class Selection:
                 "Columns and rows can be chosen of one table at a time",
                 hint="Replicate the other tables by a run of their own, into another place",
             )
+        if self.columns == ():
+            raise UsageError("Name one column or more", hint="None at all are all of them")
+        if not isinstance(self.where, (str, NoneType)):
+            # Files are named by it, and the text of an expression is shortened.
+            raise UsageError(
+                "Rows to be replicated are chosen by text, and where= is of type "
+                f"{type(self.where).__name__}",
+                key="where",
+                hint="""Write the predicate as text, as where="temp > 4 AND site = 'oslo'\"""",
+            )
+
+
+def selection_of(
+    tables: Collection[str] | None, columns: Sequence[str] | None, where: str | None
+) -> Selection | None:
+    """What is chosen; None: whole logs.
+
+    Raises:
+        UsageError: Not lists of names.
+    """
+    if tables is None and columns is None and where is None:
+        return None
+    refuse_name("Tables", tables)
+    refuse_name("Columns", columns)
+    chosen = None if columns is None else tuple(columns)
+    return Selection(tuple(tables or ()), chosen, where)
+
+
+def refuse_name(what: str, given: object) -> None:
+    """Refuse one name where a list of names belongs: it is one of letters.
+
+    Raises:
+        UsageError: It is a name.
+    """
+    if isinstance(given, str):
+        raise UsageError(
+            f"{what} are a list of names, not {given!r:.60}", hint=f"Give [{given!r:.60}]"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +126,26 @@ class Wanted:
     projection: Projection
 
 
-def is_of_a_selection(path: str) -> bool:
-    """Whether a path is one that `wanted_files` makes."""
-    return _NAME.fullmatch(path) is not None
+def told_source(log: LogIdentity) -> str:
+    """What names of files tell of the source's log that they were made from."""
+    return log.log_id.hex()[:16]
+
+
+def source_of(path: str) -> str:
+    """What a path tells of the log that its file was made from; "" for one that `wanted_files`
+    doesn't make."""
+    found = _NAME.fullmatch(path)
+    return "" if found is None else found[1]
 
 
 def wanted_files(
-    selection: Selection, table: str, parts: dict[str, list[FilePart]]
+    selection: Selection, table: str, parts: dict[str, list[FilePart]], cut: Cut
 ) -> Iterator[tuple[str, Wanted]]:
     """The files that the destination is to have of a table, each with its writer.
 
     Args:
         parts: By writer those of the cut.
+        cut: Of the source.
     Raises:
         UsageError, InvalidPredicate: There is no such column, or the predicate doesn't fit.
         SchemaConflict: Files disagree about the type of a column.
@@ -104,9 +159,12 @@ def wanted_files(
     had = {part.form: _had(part, whole.read) for own in parts.values() for part in own}
     nobodys = frozenset(whole.given.names).difference(*had.values())
     for writer, own in parts.items():
+        log, folder = cut.writers[writer].log, base_folder(writer, cut.database)
+        assert log is not None
         for part in own:
-            chosen = had[part.form] | nobodys
-            yield writer, _wanted(selection, table, part, whole, chosen)
+            projection = _projection(part, whole, had[part.form] | nobodys)
+            digest = _digest(selection, part, projection, folder)
+            yield writer, _wanted(table, part, projection, f"{told_source(log)}-{digest}")
 
 
 def _had(part: FilePart, target: pa.Schema) -> frozenset[str]:
@@ -129,31 +187,31 @@ def _form(part: FilePart) -> Shown:
     return part.shown or shown(part.schema, None)
 
 
-def _wanted(
-    selection: Selection, table: str, part: FilePart, whole: Projection, chosen: frozenset[str]
-) -> Wanted:
+def _projection(part: FilePart, whole: Projection, chosen: frozenset[str]) -> Projection:
     """Of the given columns those that the file has, and those that no file has: what it lacks is
     null at the destination too. A file that has none of them is as long, and all null."""
     given = whole.given.names
     names = [name for name in given if name in chosen] or given[:1]
-    projection = Projection(whole.read, whole.keep, names)
-    digest = _digest(selection, part, projection)
+    return Projection(whole.read, whole.keep, names)
+
+
+def _wanted(table: str, part: FilePart, projection: Projection, name: str) -> Wanted:
     folder = f"{partition_folder(part.partition)}/{escape_name(table, 'table')}"
-    path = check_path(f"data/{folder}/replica-{digest}.parquet")
+    path = check_path(f"data/{folder}/replica-{name}.parquet")
     return Wanted(table, part.partition, path, part, projection)
 
 
-def _digest(selection: Selection, part: FilePart, projection: Projection) -> str:
-    """Of all that the rows of a file depend on."""
+def _digest(selection: Selection, part: FilePart, projection: Projection, folder: str) -> str:
+    """Of all that the rows of a file depend on; `folder` is the log's, which may be renamed."""
     hidden = part.hidden
     facts: list[object] = [
-        1, part.key, part.size_bytes, part.row_count, part.footer_digest, part.fingerprint,
-        part.partition, _form(part).definition, _types(projection.given), selection.where,
-        _types(projection.read) if selection.where is not None else (),
+        part.key.removeprefix(folder), part.size_bytes, part.row_count, part.footer_digest,
+        part.fingerprint, part.partition, _form(part).definition, _types(projection.given),
+        selection.where, _types(projection.read) if selection.where is not None else (),
     ]  # fmt: skip
     if hidden is not None:
         facts += [_test(test) for test in hidden.tests]
-        facts += [(each.key, each.offset, each.digest) for each in hidden.bitmaps]
+        facts += [(b.key.removeprefix(folder), b.offset, b.digest) for b in hidden.bitmaps]
         facts.append(hidden.superseded)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
 

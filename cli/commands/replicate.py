@@ -170,32 +170,42 @@ def _follow(
     stop: threading.Event,
     engine: engines.SparkOnDemand | None,
 ) -> int:
-    """Round after round; a row for each log in which something came."""
+    """Round after round; a row for each log in which something came. What was printed of rounds is
+    whole, however it ends."""
+    failed: list[LakelogError] = []
 
     def records() -> Iterator[dict[str, Any]]:
         from ...replication import follow
 
         with _progress(engine) as progress:
-            for report in follow(
+            rounds = follow(
                 source, destination, stop=stop, every_s=args.every, **_wanted(args),
                 engine=engine, progress=progress.told,
-            ):  # fmt: skip
-                for record in _records(report):
-                    if record["commits"] or record["files"]:
-                        yield record
-                        sys.stdout.flush()
+            )  # fmt: skip
+            try:
+                for report in rounds:
+                    yield from (one for one in _records(report) if one["commits"] or one["files"])
+                    sys.stdout.flush()
+            except LakelogError as error:
+                failed.append(error)
 
-    if args.output != "text":
+    if args.output == "text":
+        _tell_each(records())
+    else:
         output.rows(args.output, _COLUMNS, records())
-        return 0
-    for one in records():
+    if failed:
+        raise failed[0]
+    return 0
+
+
+def _tell_each(records: Iterator[dict[str, Any]]) -> None:
+    for one in records:
         begun = "" if one["from_revision"] is None else f"{one['from_revision']} to "
         output.line(
             f"{one['writer']}/{one['database']}: {begun}{one['to_revision']}, "
             f"{many(one['commits'], 'commit')}, {many(one['files'], 'file')}, "
             f"{size(one['size_bytes'])}"
         )
-    return 0
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, Any]:
@@ -237,12 +247,12 @@ def _records(report: Report, *, planned: bool = False) -> Iterator[dict[str, Any
 
 
 def _print(args: argparse.Namespace, report: Report, *, planned: bool = False) -> int:
-    records = _records(report, planned=planned)
-    output.rows(args.output, _COLUMNS, records, empty="nothing to replicate")
+    errors: list[LakelogError] = report.errors
+    empty = "nothing was replicated" if errors else "nothing to replicate"
+    output.rows(args.output, _COLUMNS, _records(report, planned=planned), empty=empty)
     if args.output == "text" and report.tokens:
         output.line()
         output.pairs([(f"token of {name}", token) for name, token in report.tokens.items()])
-    errors: list[LakelogError] = report.errors
     if len(report.logs) > 1:
         for error in errors:
             note_error(error)

@@ -11,8 +11,10 @@ import time
 
 import lakelog
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lakelog.cli.main import main
+from pyarrow import csv
 
 D = "weather"
 
@@ -62,6 +64,7 @@ def test_some_rows_of_a_table(lake, capsys):
     assert sorted(part.snapshot(D).to_arrow("t")["n"].to_pylist()) == [1, 1, 2, 2]
     assert part.snapshot(D).token in capsys.readouterr().out
     assert main(["replicate", "lake", "part", "--where", "n > 0"]) == 2
+    assert "--table NAME" in capsys.readouterr().err
     assert main(["replicate", "lake", "part", "--table", "nothing"]) == 3
 
 
@@ -72,6 +75,35 @@ def test_what_fails_for_one_log_keeps_no_other_from_its_turn(lake, capsys):
     told = capsys.readouterr()
     assert "another commit at the destination" in told.err
     assert lakelog.open_catalog("copy").snapshot(D, {"oslo": 2}).to_arrow("t").num_rows == 3
+
+
+def test_where_every_log_fails_there_was_something_to_replicate(lake, capsys):
+    for name in ("bergen", "oslo"):
+        with lakelog.open_catalog("copy").writer(name, D) as writer, writer.transaction() as tx:
+            tx.write("t", pa.table({"n": [1]}))
+    assert main(["replicate", "lake", "copy"]) == 4
+    assert capsys.readouterr().out == "nothing was replicated\n"
+
+
+READERS = {
+    "json": json.loads,
+    "jsonl": lambda body: [json.loads(line) for line in body.splitlines()],
+    "csv": lambda body: csv.read_csv(pa.BufferReader(body)).to_pylist(),
+    "parquet": lambda body: pq.read_table(pa.BufferReader(body)).to_pylist(),
+    "arrow": lambda body: pa.ipc.open_stream(body).read_all().to_pylist(),
+}
+
+
+@pytest.mark.parametrize("form", READERS)
+@pytest.mark.parametrize("failing", [("bergen",), ("bergen", "oslo")])
+def test_what_follows_and_fails_has_printed_something_whole(lake, capfdbinary, form, failing):
+    for name in failing:
+        with lakelog.open_catalog("copy").writer(name, D) as writer, writer.transaction() as tx:
+            tx.write("t", pa.table({"n": [1]}))
+    assert main(["replicate", "lake", "copy", "--follow", "--every", "0.01", "-o", form]) == 4
+    told = capfdbinary.readouterr()
+    assert [one["writer"] for one in READERS[form](told.out)] == ["oslo"][: 2 - len(failing)]
+    assert b"another commit at the destination" in told.err
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from lakelog.errors import (
     InvalidPredicate,
@@ -154,12 +155,21 @@ def test_what_cannot_be_chosen_is_refused(pair):
     commit(pair, lambda tx: tx.write("t", rows(0, 5)))
     ends = pair.source.catalog, pair.copy.catalog
     for options in (
-        {"columns": ["id"]}, {"where": "id = 1"}, {"tables": []}, {"tables": "t"},
+        {"tables": []}, {"tables": "t"}, {"tables": ["t"], "columns": "id"},
+        {"tables": ["t"], "columns": []}, {"databases": D}, {"writers": "oslo"},
+        {"databases": D, "tables": ["t"]}, {"writers": "oslo", "tables": ["t"]},
         {"tables": ["t", "t"]}, {"tables": ["t", "u"], "where": "id = 1"},
         {"tables": ["t"], "columns": ["nothing"]},
     ):  # fmt: skip
-        with pytest.raises(UsageError):
+        for call in (replicate, plan_replication):
+            with pytest.raises(UsageError):
+                call(*ends, **options)
+    for options in ({"columns": ["id"]}, {"where": "id = 1"}):
+        with pytest.raises(UsageError, match="--table"):
             replicate(*ends, **options)
+    # An expression's text is shortened, so that two of them would name one file.
+    with pytest.raises(UsageError, match="as text"):
+        replicate(*ends, tables=["t"], where=pc.field("id").isin(list(range(100))))
     with pytest.raises(InvalidPredicate):
         replicate(*ends, tables=["t"], where="nothing = 1")
     with pytest.raises(TableNotFound):
