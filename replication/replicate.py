@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,9 @@ from ..catalog.format.cut import Position as CutPosition
 from ..catalog.nesting import refuse_nested
 from ..catalog.parallel import parallel
 from ..catalog.read.log_reader import LogReader
+from ..catalog.read.losses import LostLogWarning
 from ..errors import (
+    DatabaseNotFound,
     FencedError,
     LakelogError,
     ObjectNotFound,
@@ -228,8 +231,11 @@ class _Places:
         """
         refuse_name("Databases", databases)
         refuse_name("Writers", writers)
-        wanted = self.source.databases() if databases is None else sorted(set(databases))
-        found = [(name, writer) for name in wanted for writer in self.source.writers(name)]
+        if databases is None:
+            found = self._all_logs()
+        else:
+            wanted = sorted(set(databases))
+            found = [(name, writer) for name in wanted for writer in self.source.writers(name)]
         lost = sorted(set(writers or ()) - {writer for _, writer in found})
         if lost:
             raise WriterNotFound(
@@ -238,6 +244,24 @@ class _Places:
                 hint=f"Its writers: {', '.join(sorted({writer for _, writer in found}))}",
             )
         return [pair for pair in found if writers is None or pair[1] in writers]
+
+    def _all_logs(self) -> list[tuple[str, str]]:
+        """Those of all databases; one whose first commit is still to come keeps no other waiting.
+
+        Warns:
+            LostLogWarning: A database has no log that can be read.
+        """
+        found, failed = [], []
+        for name in self.source.databases():
+            try:
+                found += [(name, writer) for writer in self.source.writers(name)]
+            except DatabaseNotFound as error:
+                failed.append(error)
+        if failed and not found:
+            raise failed[0]
+        for one in failed:
+            warnings.warn(f"{one.message}: it is left out", LostLogWarning, stacklevel=4)
+        return found
 
     def round_of(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakelog import open_catalog
+from lakelog.catalog.read.losses import LostLogWarning
 from lakelog.errors import (
     CorruptObject,
     DatabaseNotFound,
@@ -120,6 +122,21 @@ def test_some_databases_and_writers(pair):
         pair.replicate(databases=["nowhere"])
     with pytest.raises(NotACatalog):
         replicate(pair.world().catalog, pair.copy.catalog)
+
+
+def test_a_database_whose_first_commit_is_still_to_come_keeps_no_other_waiting(tmp_path):
+    """Its folder is there before the transaction is."""
+    source = open_catalog(tmp_path / "lake")
+    (tmp_path / "lake/oslo/climate/transactions").mkdir(parents=True)
+    with pytest.raises(DatabaseNotFound, match="climate"):
+        replicate(source, str(tmp_path / "copy"))
+    with source.writer("oslo", "weather") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"n": [1]}))
+    with pytest.warns(LostLogWarning, match="no database 'climate': it is left out"):
+        report = replicate(source, str(tmp_path / "copy"))
+    assert report.tokens == {"weather": source.snapshot("weather").token}
+    with pytest.raises(DatabaseNotFound, match="climate"):
+        replicate(source, str(tmp_path / "copy"), databases=["climate"])
 
 
 def test_a_plan_tells_and_does_nothing(pair):
