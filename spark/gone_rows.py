@@ -132,7 +132,7 @@ def predicate_of(
         key=table,
         hint="Nothing was committed. Delete by comparisons of columns with constants, or upsert "
         "by a key: catalog.evolve(database, table, key=[...]), or tx.upsert "
-        "(docs/changing.md, Keys)",
+        "(docs/changing.md, Keys). In a MERGE that deletes, let each row of the source be distinct",
     )
 
 

@@ -23,7 +23,7 @@ from .source_options import json_text
 from .stages import watched
 from .versions import check_spark
 from .write_task import Job, as_batches, parts
-from .write_types import arrow_schema
+from .write_types import arrow_schema, as_the_table_has_them
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -132,8 +132,9 @@ def write(
             if tx_is_done(tx):
                 return Written(tx.commit(), skipped=True)
             try:
+                columns = as_the_table_has_them(schema, tx, catalog, table)
                 sharing = Sharing(
-                    tx, table, schema, partition_by=partition_by, overwrite=mode == "overwrite",
+                    tx, table, columns, partition_by=partition_by, overwrite=mode == "overwrite",
                     where=where, file_bytes=target_file_size_bytes, bloom=bloom,
                 )  # fmt: skip
                 job = Job(catalog.url, json_text(access.task_options()), sharing.share)

@@ -21,7 +21,7 @@ from ..errors import UsageError
 from .source_options import flag, json_object, names, need, number, refuse_unknown
 from .write import refuse_memory, tx_is_done
 from .write_task import Job, Told, parts, run
-from .write_types import arrow_schema
+from .write_types import arrow_schema, as_the_table_has_them
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from ..catalog.catalog import Catalog
     from ..catalog.commit.transaction import Transaction
     from ..catalog.commit.writer import Writer
 
@@ -76,12 +77,15 @@ class WritePlan:
         return f"WritePlan({self.url!r}, {self.writer!r}, {self.database!r}, {self.table!r})"
 
     def opened(self) -> Writer:
-        catalog = open_catalog(self.url, json.loads(self.storage_options))
-        return catalog.writer(self.writer, self.database, shared=self.shared)
+        return self._catalog().writer(self.writer, self.database, shared=self.shared)
+
+    def _catalog(self) -> Catalog:
+        return open_catalog(self.url, json.loads(self.storage_options))
 
     def sharing(self, tx: Transaction) -> Sharing:
+        columns = as_the_table_has_them(self.schema, tx, self._catalog(), self.table)
         return Sharing(
-            tx, self.table, self.schema, partition_by=self.partition_by, overwrite=self.overwrite,
+            tx, self.table, columns, partition_by=self.partition_by, overwrite=self.overwrite,
             where=self.where, file_bytes=self.file_bytes, bloom=self.bloom,
         )  # fmt: skip
 

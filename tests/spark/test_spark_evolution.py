@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog, open_catalog
-from lakelog.spark import read
+from lakelog.spark import attach, detach, read, register, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,3 +105,31 @@ def test_a_default_that_spark_s_own_reader_can_t_fill_in_is_read_by_the_data_sou
     with pytest.warns(RuntimeWarning, match="slower"):
         frame = read(spark, str(tmp_path / "lake"), "db", "t")
     assert [bytes(row.raw) for row in frame.collect()] == [b"\x00\xff"]
+
+
+@pytest.mark.parametrize("road", ["insert", "merge", "write", "df.write"])
+def test_who_writes_the_table_first_writes_the_columns_that_it_has(spark, tmp_path, road) -> None:
+    """One was dropped and came anew in the log of another writer."""
+    url = str(tmp_path / "lake")
+    catalog = open_catalog(url)
+    with catalog.writer("w", "db") as opened, opened.transaction() as tx:
+        tx.write("t", pa.table({"a": [1], "b": [1.0]}))
+    catalog.evolve("db", "t", drop=["b"])
+    catalog.evolve("db", "t", add={"b": pa.float64()})
+    frame = spark.sql("SELECT 2L a, 2D b")
+    if road == "write":
+        write(frame, url, "db", "t", writer="new")
+    elif road == "df.write":
+        register(spark)
+        options = {"database": "db", "table": "t", "writer": "new"}
+        frame.write.format("lakelog").mode("append").options(**options).save(url)
+    else:
+        attach(spark, "anew", url, writer="new")
+        frame.createOrReplaceTempView("rows_of_two")
+        spark.sql(
+            "INSERT INTO anew.db.t SELECT * FROM rows_of_two" if road == "insert" else
+            "MERGE INTO anew.db.t USING rows_of_two s ON t.a = s.a WHEN NOT MATCHED THEN INSERT *"
+        )  # fmt: skip
+        detach(spark, "anew")
+    rows = sorted(catalog.snapshot("db").to_arrow("t").to_pylist(), key=lambda row: row["a"])
+    assert rows == [{"a": 1, "b": None}, {"a": 2, "b": 2.0}]
