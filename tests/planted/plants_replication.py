@@ -82,8 +82,8 @@ def a_part_keeps_deleted_rows() -> Any:
 
     real = selection._digest
 
-    def digest(chosen: Any, part: Any, projection: Any) -> str:
-        return real(chosen, replace(part, hidden=None), projection)
+    def digest(chosen: Any, part: Any, *more: Any) -> str:
+        return real(chosen, replace(part, hidden=None), *more)
 
     return mock.patch.object(selection, "_digest", digest)
 
@@ -95,8 +95,8 @@ def a_part_keeps_what_it_had() -> Any:
 
     real = Selected._difference
 
-    def difference(self: Any, writer: str, wanted: Any) -> Any:
-        found = real(self, writer, wanted)
+    def difference(self: Any, *asked: Any) -> Any:
+        found = real(self, *asked)
         found.gone.clear()
         return found
 
