@@ -72,11 +72,13 @@ def diverged(what: str, key: str) -> ReplicaDiverged:
 
 
 def told_of_destination(error: _E, where: str) -> _E:
-    """An error of the destination's log that says so, and that the log can be made anew."""
+    """An error of the destination's log that says so, and what to do if it is a replica: it may
+    hold what the source has not, or be no replica at all."""
     error.message = f"At the destination: {error.message}"
     if not isinstance(error, UnsupportedFeature):
         error.hint = (
-            f"What came from the source can come again: delete {where}/ at the destination, and "
-            "replicate that log anew. Rebuilt it would be no replica any more"
+            f"If all of {where}/ there came from this source, and the source still has it: delete "
+            f"{where}/ at the destination, and replicate that log anew. Else leave it as it is, "
+            "and replicate into another place: a rebuild there keeps its data, and is no replica"
         )
     return error

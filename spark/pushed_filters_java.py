@@ -43,6 +43,7 @@ import org.apache.spark.sql.sources.Or;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import scala.Product;
 
 public final class PushedFilters {
     private static final Set EXACT = new HashSet(Arrays.asList(new Object[] {
@@ -78,31 +79,14 @@ public final class PushedFilters {
 
     /** Of a comparison with a day or a time. */
     private static Filter range(Filter filter) {
-        if (filter instanceof EqualTo) {
-            EqualTo same = (EqualTo) filter;
-            return range(same.attribute(), same.value(), true, true);
-        }
-        if (filter instanceof EqualNullSafe) {
-            EqualNullSafe same = (EqualNullSafe) filter;
-            return range(same.attribute(), same.value(), true, true);
-        }
-        if (filter instanceof LessThan) {
-            LessThan less = (LessThan) filter;
-            return range(less.attribute(), less.value(), false, true);
-        }
-        if (filter instanceof LessThanOrEqual) {
-            LessThanOrEqual less = (LessThanOrEqual) filter;
-            return range(less.attribute(), less.value(), false, true);
-        }
-        if (filter instanceof GreaterThan) {
-            GreaterThan more = (GreaterThan) filter;
-            return range(more.attribute(), more.value(), true, false);
-        }
-        if (filter instanceof GreaterThanOrEqual) {
-            GreaterThanOrEqual more = (GreaterThanOrEqual) filter;
-            return range(more.attribute(), more.value(), true, false);
-        }
-        return null;
+        boolean isSame = filter instanceof EqualTo || filter instanceof EqualNullSafe;
+        boolean isLeast = filter instanceof GreaterThan || filter instanceof GreaterThanOrEqual;
+        boolean isMost = filter instanceof LessThan || filter instanceof LessThanOrEqual;
+        if (!isSame && !isLeast && !isMost) { return null; }
+        Product of = (Product) filter; // all six are of a column and a value
+        return range(
+            (String) of.productElement(0), of.productElement(1), isSame || isLeast,
+            isSame || isMost);
     }
 
     private static Filter range(String column, Object value, boolean isLeast, boolean isMost) {

@@ -159,6 +159,11 @@ public final class LakeTable
             throw new UnsupportedOperationException(
                 name + " is read only here: attach the lake with writer=, and without as_of=");
         }
+        refuseNamesOfSpark();
+        return write.operation(info, this, token);
+    }
+
+    private void refuseNamesOfSpark() {
         String[] names = schema.fieldNames();
         for (int i = 0; i < names.length; i++) {
             String own = names[i].toLowerCase(Locale.ROOT);
@@ -168,7 +173,6 @@ public final class LakeTable
                     + "while it changes rows: rename it, or change rows by lakelog's own commits");
             }
         }
-        return write.operation(info, this, token);
     }
 
     public MetadataColumn[] metadataColumns() {

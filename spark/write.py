@@ -22,8 +22,9 @@ from .row_batches import LargeRow, collected, must_be_weighed, numbered
 from .source_options import json_text
 from .stages import watched
 from .versions import check_spark
+from .write_columns import as_the_table_has_them
 from .write_task import Job, as_batches, parts
-from .write_types import arrow_schema, as_the_table_has_them
+from .write_types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

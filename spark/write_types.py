@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from ..catalog.format.schema import GENERATION, check_writable, generation
-from ..errors import DatabaseNotFound, InvalidSchema, NotACatalog, SchemaConflict, TableNotFound
+from ..catalog.format.schema import check_writable
+from ..errors import InvalidSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyspark.sql.types import DataType, StructType
-
-    from ..catalog.catalog import Catalog
-    from ..catalog.commit.transaction import Transaction
 
 _HELD: Final = frozenset({
     "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType",
@@ -40,28 +37,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     found = pa.schema(fields)
     check_writable(found)
     return found
-
-
-def as_the_table_has_them(
-    schema: pa.Schema, tx: Transaction, catalog: Catalog, table: str
-) -> pa.Schema:
-    """The columns of a frame as those of the table that is there, for a writer whose log doesn't
-    know it yet: where one was dropped and came anew, the frame's is the new one.
-
-    Requests: none if the log knows the table; else those of `Catalog.snapshot`.
-    """
-    if tx._session.ask(lambda state: state.schemas_of(table).of_table(table)):
-        return schema
-    try:
-        there = catalog.snapshot(tx._session.database).schema(table)
-    except (NotACatalog, DatabaseNotFound, TableNotFound, SchemaConflict):
-        return schema
-    numbers = {field.name: generation(field) for field in there}
-    fields = []
-    for field in schema:
-        number = numbers.get(field.name, 0)
-        fields.append(field.with_metadata({GENERATION: str(number)}) if number else field)
-    return pa.schema(fields)
 
 
 def _arrow_type(kind: DataType, column: str) -> pa.DataType:

@@ -138,48 +138,37 @@ def spark_reads_any_file() -> Any:
     return mock.patch.object(file_index, "CHECKED_READ", unchecked)
 
 
-@plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")
-def spark_skips_by_floats() -> Any:
-    """Conditions on floats are handed to the Parquet reader, which skips rows with NaN."""
+def _pushed(old: str, new: str) -> Any:
+    """What goes to Spark's Parquet reader, with one text of Java for another."""
     from lakelog.spark import file_index
 
     text = file_index.PUSHED_FILTERS
-    unsafe = text.replace('"boolean", ', '"float", "double", "boolean", ')
-    assert unsafe != text
-    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
+    assert old in text
+    return mock.patch.object(file_index, "PUSHED_FILTERS", text.replace(old, new))
+
+
+@plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")
+def spark_skips_by_floats() -> Any:
+    """Conditions on floats are handed to the Parquet reader, which skips rows with NaN."""
+    return _pushed('"boolean", ', '"float", "double", "boolean", ')
 
 
 @plant("tests/spark/test_spark_pushed.py::test_times_finer_than_those_of_a_file")
 def spark_skips_by_times_as_they_are() -> Any:
     """Conditions on times are handed to the Parquet reader, which cuts them to milliseconds."""
-    from lakelog.spark import file_index
-
-    text = file_index.PUSHED_FILTERS
-    unsafe = text.replace('"boolean", ', '"timestamp", "boolean", ')
-    assert unsafe != text
-    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
+    return _pushed('"boolean", ', '"timestamp", "boolean", ')
 
 
 @plant("tests/spark/test_spark_pushed.py::test_decimals_larger_than_those_of_a_file")
 def spark_skips_by_decimals() -> Any:
     """Conditions on decimals are handed to the Parquet reader, where their values overflow."""
-    from lakelog.spark import file_index
-
-    text = file_index.PUSHED_FILTERS
-    unsafe = text.replace("EXACT.contains(typeOf(columns[i]))", "true")
-    assert unsafe != text
-    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
+    return _pushed("EXACT.contains(typeOf(columns[i]))", "true")
 
 
 @plant("tests/spark/test_spark_pushed.py::test_days_that_the_jvm_has_not")
 def spark_skips_by_old_days() -> Any:
     """Days that java.util's calendar hasn't are handed to the Parquet reader as others."""
-    from lakelog.spark import file_index
-
-    text = file_index.PUSHED_FILTERS
-    unsafe = text.replace("LocalDateTime.of(1900,", "LocalDateTime.of(1500,")
-    assert unsafe != text
-    return mock.patch.object(file_index, "PUSHED_FILTERS", unsafe)
+    return _pushed("LocalDateTime.of(1900,", "LocalDateTime.of(1500,")
 
 
 @plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")

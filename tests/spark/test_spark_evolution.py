@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog, open_catalog
-from lakelog.spark import attach, detach, read, register, write
+from lakelog.spark import attach, detach, read, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,29 +107,69 @@ def test_a_default_that_spark_s_own_reader_can_t_fill_in_is_read_by_the_data_sou
     assert [bytes(row.raw) for row in frame.collect()] == [b"\x00\xff"]
 
 
-@pytest.mark.parametrize("road", ["insert", "merge", "write", "df.write"])
-def test_who_writes_the_table_first_writes_the_columns_that_it_has(spark, tmp_path, road) -> None:
-    """One was dropped and came anew in the log of another writer."""
-    url = str(tmp_path / "lake")
-    catalog = open_catalog(url)
+@pytest.fixture
+def anew(tmp_path: Path) -> Catalog:
+    """A table of which a column was dropped and came anew, in the log of its only writer."""
+    catalog = open_catalog(str(tmp_path / "lake"))
     with catalog.writer("w", "db") as opened, opened.transaction() as tx:
         tx.write("t", pa.table({"a": [1], "b": [1.0]}))
     catalog.evolve("db", "t", drop=["b"])
     catalog.evolve("db", "t", add={"b": pa.float64()})
-    frame = spark.sql("SELECT 2L a, 2D b")
-    if road == "write":
-        write(frame, url, "db", "t", writer="new")
-    elif road == "df.write":
-        register(spark)
-        options = {"database": "db", "table": "t", "writer": "new"}
-        frame.write.format("lakelog").mode("append").options(**options).save(url)
-    else:
-        attach(spark, "anew", url, writer="new")
-        frame.createOrReplaceTempView("rows_of_two")
+    return catalog
+
+
+def rows_of(catalog: Catalog) -> list[tuple[Any, ...]]:
+    rows = catalog.snapshot("db").to_arrow("t").select(["a", "b"]).to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=str)
+
+
+@pytest.mark.parametrize("road", ["insert", "merge", "write", "df.write"])
+def test_another_writer_writes_the_columns_that_the_table_has(spark, anew, road) -> None:
+    """With its first write, and with later ones, when its own log knows the table."""
+    for number in (2, 3):
+        frame = spark.sql(f"SELECT {number}L a, {number}D b")
+        if road == "write":
+            write(frame, anew.url, "db", "t", writer="new")
+        elif road == "df.write":
+            options = {"database": "db", "table": "t", "writer": "new"}
+            frame.write.format("lakelog").mode("append").options(**options).save(anew.url)
+        else:
+            insert(spark, anew, frame, by_merge=road == "merge")
+    assert rows_of(anew) == [(1, None), (2, 2.0), (3, 3.0)]
+
+
+def insert(spark: Any, catalog: Catalog, frame: DataFrame, *, by_merge: bool) -> None:
+    attach(spark, "anew", catalog.url, writer="new")
+    frame.createOrReplaceTempView("some_rows")
+    try:
         spark.sql(
-            "INSERT INTO anew.db.t SELECT * FROM rows_of_two" if road == "insert" else
-            "MERGE INTO anew.db.t USING rows_of_two s ON t.a = s.a WHEN NOT MATCHED THEN INSERT *"
-        )  # fmt: skip
+            "MERGE INTO anew.db.t USING some_rows s ON t.a = s.a WHEN NOT MATCHED THEN INSERT *"
+            if by_merge
+            else "INSERT INTO anew.db.t SELECT * FROM some_rows"
+        )
+    finally:
         detach(spark, "anew")
-    rows = sorted(catalog.snapshot("db").to_arrow("t").to_pylist(), key=lambda row: row["a"])
-    assert rows == [{"a": 1, "b": None}, {"a": 2, "b": 2.0}]
+
+
+def test_a_column_that_the_writers_log_lacks_is_that_of_the_others(spark, anew) -> None:
+    write(spark.sql("SELECT 2L a"), anew.url, "db", "t", writer="new")
+    write(spark.sql("SELECT 3L a, 3D b"), anew.url, "db", "t", writer="new")
+    assert rows_of(anew) == [(1, None), (2, None), (3, 3.0)]
+
+
+def test_batches_of_a_stream_are_written_to_the_columns_that_the_table_has(
+    spark, anew, tmp_path
+) -> None:
+    source = open_catalog(str(tmp_path / "from"))
+    with source.writer("w", "db") as opened:
+        for number in (2, 3, 4):
+            with opened.transaction() as tx:
+                tx.write("s", pa.table({"a": [number], "b": [float(number)]}))
+    reader = spark.readStream.format("lakelog").option("maxFilesPerTrigger", "1")
+    frame = reader.options(database="db", table="s").load(source.url)
+    sink = frame.writeStream.format("lakelog").options(database="db", table="t", writer="new")
+    sink = sink.option("checkpointLocation", str(tmp_path / "progress"))
+    query = sink.trigger(availableNow=True).start(anew.url)
+    query.awaitTermination()
+    assert len(query.recentProgress) >= 3
+    assert rows_of(anew) == [(1, None), (2, 2.0), (3, 3.0), (4, 4.0)]
