@@ -343,6 +343,16 @@ def segments_folder(writer: str, database: str) -> str:
     return f"{writer}/{database}/segments/"
 
 
+def mirror_log_folder(writer: str, database: str) -> str:
+    """Returns the key prefix of the second copy of a log's objects."""
+    return f"{writer}/{database}/mirror/transactions/"
+
+
+def mirror_segments_folder(writer: str, database: str) -> str:
+    """Returns the key prefix of the second copy of the segments of a log's checkpoints."""
+    return f"{writer}/{database}/mirror/segments/"
+
+
 def base_folder(writer: str, database: str) -> str:
     """Key prefix that the paths in a log are relative to."""
     return f"{writer}/{database}/"

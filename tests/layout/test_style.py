@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 900
 MAX_FUNCTION_LINES = 70
 MAX_LINE_CHARS = 100
 PRAGMA = re.compile(r"\s*#\s*(type: ignore|noqa|fmt: skip).*$")
