@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ...errors import LakelogError
 from ..format.segments import MAX_NUMBER
 from .lookup import files_with, rows_in
 
@@ -91,12 +92,12 @@ def _say_where(summary: dict[str, str], where: str) -> None:
 def gist_of(
     state: State, actions: Sequence[wire.Action], tables: Sequence[str] = ()
 ) -> dict[str, str]:
-    """What to say of actions that are about to be committed onto a state.
+    """Returns the words for the summary of actions that are about to be committed onto a state.
+
+    They are information: rows that can't be counted are left out, and refuse no commit.
 
     Args:
-        tables: That are touched beside these.
-    Raises:
-        CorruptError: A piece of files that it takes out is damaged.
+        tables: Touched in addition to those of the actions.
     """
     said: dict[str, str] = {}
     touched = list(dict.fromkeys((*_touched(actions), *tables)))
@@ -106,7 +107,10 @@ def gist_of(
     defined = [a.definition.table for a in actions if a.WhichOneof("kind") == "definition"]
     if defined:
         said[_DEFINED] = json.dumps(list(dict.fromkeys(defined))[:NAMED], ensure_ascii=False)
-    removed = rows_removed(state, actions)
+    try:
+        removed = rows_removed(state, actions)
+    except LakelogError:  # a damaged piece of files, or one that the store doesn't give
+        removed = None
     if removed is not None:
         said[_ROWS_REMOVED] = str(min(removed, MAX_NUMBER - 1))
     return said
@@ -178,7 +182,12 @@ def _touched(actions: Iterable[wire.Action]) -> Iterable[str]:
 
 
 def rows_removed(state: State, actions: Iterable[wire.Action]) -> int | None:
-    """Rows of the files that some actions take out; None: none is, or one is not found."""
+    """Returns the rows of the files that some actions remove; None if they remove none, or one of
+    the files is not live.
+
+    Raises:
+        CorruptError: A piece of these files is damaged.
+    """
     added: dict[tuple[str, str], int] = {}
     wanted: list[tuple[str, str]] = []
     total = count = 0

@@ -8,8 +8,10 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.log import build, piece_sink
-from lakelog.catalog.log.gist import NAMED, read_gist, say_rewritten
-from lakelog.errors import UsageError
+from lakelog.catalog.log.gist import NAMED, gist_of, read_gist, rows_removed, say_rewritten
+from lakelog.catalog.read.log_reader import LogReader
+from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
+from lakelog.errors import CorruptError, UsageError
 from lakelog.testing.keys import log_keys
 
 NAMES = ("rows_added", "rows_removed", "tables", "table_count")
@@ -69,6 +71,28 @@ def test_rows_of_files_in_a_checkpoint_are_counted(catalog, store, spill):
             fresh.checkpoint()
     store.delete(log_keys(store, "transaction")[:-1])
     assert [row[1] for row in told(catalog)][-2:] == [6, 5]
+
+
+def test_rows_that_cannot_be_counted_refuse_no_commit(catalog, store):
+    """The piece of files that a removed one is in is damaged, and no older checkpoint serves."""
+    with (
+        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+        catalog.writer("w", "db", checkpoint_every=0) as writer,
+    ):
+        with writer.transaction() as tx:
+            (path,) = tx.write("t", rows(5))
+        writer.checkpoint()
+    store.delete(log_keys(store, "transaction"))
+    state = LogReader(store, "w", "db").load()
+    for key in [info.key for info in store.list("w/db/segments/")]:
+        store.put(key, b"\0" * len(store.get(key)))
+    remove = wire.Action(remove=wire.Remove(table="t", path=path))
+    with pytest.raises(CorruptError):
+        rows_removed(state, [remove])
+    assert gist_of(state, [remove]) == {
+        "lakelog.tables": '["t"]',
+        "lakelog.table_count": "1",
+    }
 
 
 def test_many_tables_are_counted_and_few_named(catalog, store):
