@@ -58,7 +58,7 @@ def relation(
         spark: A session of any kind, Connect included.
         schema: What to read; the native reader must accept it for every file.
         files: As the log knows them, at least one. Spark looks them up again and takes whatever it
-            finds: the caller holds them against the log (`catalog.data.footers.known`).
+            finds: the caller holds them against the log (`catalog.data.footers.read`).
         options: Options of the Parquet source, for this read alone.
         float_bounds: Whether a file may have bounds of floats: then none are used, if there are
             floats to read.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.data.footers.known import check_file
+from ..catalog.data.footers.read import check_file
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.parallel import parallel

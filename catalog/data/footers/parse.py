@@ -1,7 +1,7 @@
 """From the last bytes of a Parquet file to what the log keeps of it. Pure, but not safe.
 
 The Parquet library can abort the whole process on a malformed footer: `parse_footer` is for bytes
-of known origin, or for a child process (`child`). The rest touches no library.
+of known origin, or for a child process (`pool`). The rest touches no library.
 
 Source: docs/format.md, sections 5.1 and 8.
 """

@@ -1,189 +1,206 @@
-"""A few child processes that read footers, so that a malformed one can't harm this process.
+"""Reads Parquet footers in child processes: a malformed footer can abort the process that reads it.
 
-Children start when first needed, about 0.1 s each, and stay for the next footers. Any number of
-threads may ask; each child serves one at a time. A fork of this process starts children of its own.
+A child starts when it is first needed, in about 0.1 s, and reads one footer after another, each
+within a limit of time, and all within one of memory. If it dies of one, the next footer gets a new
+child. It ends when its standard input does, and so with the process that started it.
+
+A request is the size of the file (u64), a length (u32), and the last bytes of the file. A reply is
+a status (u8), a length (u32), and a body.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import os
-import select
 import signal
-import subprocess
+import struct
 import sys
 import threading
-from typing import Final
+from typing import IO, TYPE_CHECKING, Final
 
 from ....errors import LakelogError
-from ...ambient import SYSTEM
-from .child import DIED, DONE, READY, REFUSED, REPLY, REQUEST
-from .parse import NotParquet, ParsedFooter, decode_parsed
+from .parse import NotParquet, ParsedFooter, decode_parsed, encode_parsed, parse_footer
 
-START_LIMIT_S: Final = 60.0
-PARSE_LIMIT_S: Final = 90.0
-_MAX_REPLY_BYTES: Final = 1 << 30
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+START_LIMIT_S: Final = 60
+PARSE_LIMIT_S: Final = 90
+MEMORY_LIMIT_BYTES: Final = 4 << 30
+_MESSAGE_CHARS: Final = 500
 _TRIES: Final = 2
-# The root package without its `__init__`, from where this process has it, and no numpy, which Arrow
-# can do without: both take longer than reading a footer. Without `site`: PYTHONPATH says all.
-_START: Final = """
-import sys
-from importlib import import_module
-name, path, module = sys.argv[1:]
+_REQUEST: Final = struct.Struct("<QI")
+_REPLY: Final = struct.Struct("<BI")
+_READY, _DONE, _REFUSED = 0, 1, 2
+# Modules are looked for where this process looks for them: import hooks come with `site`, and paths
+# are given by themselves, as PYTHONPATH holds none with a colon. The root package comes without its
+# `__init__`, and numpy, which Arrow can do without, not at all: both take longer than a footer.
+_START: Final = f"""
+import json, signal, sys
+signal.alarm({START_LIMIT_S})
+root, folder, module, path = json.loads(sys.argv[1])
+sys.path[:] = path
 sys.modules["numpy"] = None
-sys.modules[name] = root = type(sys)(name)
-root.__path__ = [path]
-import_module(module).main()
+sys.modules[root] = package = type(sys)(root)
+package.__path__ = [folder]
+from importlib import import_module
+import_module(module).serve()
 """
 # The child parses bytes of unknown origin: it gets no credentials.
 _ENVIRONMENT: Final = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"),
-    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME"),
+    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"),
 )
 
 
-class _Lost(Exception):
-    """The child can't be used any more; the request may be tried with another one."""
+# --- The child ------------------------------------------------------------------------------------
 
 
-class _Slow(Exception):
-    """The child took too long."""
+def serve() -> None:
+    """Answer requests from standard input until it ends."""
+    import pyarrow as pa
+
+    from .. import parquet
+    from .parse import metadata_reader
+
+    assert parquet is not None
+    metadata_reader()
+    pa.set_cpu_count(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    source, sink = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
+    _send(sink, _REPLY.pack(_READY, 0))
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):  # an abort prints; nobody reads it
+        os.dup2(nowhere, stream)
+    _limit_memory()
+    while head := source.read(_REQUEST.size):
+        size_bytes, length = _REQUEST.unpack(head)
+        signal.alarm(PARSE_LIMIT_S)
+        status, body = _answer(source.read(length), size_bytes)
+        signal.alarm(0)
+        _send(sink, _REPLY.pack(status, len(body)) + body)
+
+
+def _limit_memory() -> None:
+    import resource
+
+    limits = (resource.RLIMIT_AS, MEMORY_LIMIT_BYTES), (resource.RLIMIT_CORE, 0)
+    for kind, amount in limits:
+        with contextlib.suppress(ValueError, OSError):  # a limit that is lower already stays
+            resource.setrlimit(kind, (amount, amount))
+
+
+def _answer(tail: bytes, size_bytes: int) -> tuple[int, bytes]:
+    try:
+        return _DONE, encode_parsed(parse_footer(tail, size_bytes))
+    except MemoryError:
+        return _REFUSED, b"reading its footer takes too much memory"
+    except Exception as error:  # whatever the library throws at malformed bytes
+        text = str(error) or type(error).__name__
+        return _REFUSED, text[:_MESSAGE_CHARS].encode("utf-8", "replace")
+
+
+def _send(pipe: IO[bytes], data: bytes) -> None:
+    pipe.write(data)
+    pipe.flush()
+
+
+# --- The process that asks ------------------------------------------------------------------------
+
+
+class _Died(Exception):
+    """The child ended before it answered."""
 
 
 class _Child:
-    """One child process and the two pipes to it."""
+    """A child process and the pipes to it."""
 
     def __init__(self) -> None:
-        root = __name__.partition(".")[0]
-        self._module = __name__.rpartition(".")[0] + ".child"
-        path = sys.modules[root].__path__[0]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-S", "-c", _START, root, path, self._module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_environment(),
-            process_group=0,  # the terminal's Ctrl-C is for this process alone
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._source = self._process.stdout.fileno()
-        self._sink = self._process.stdin.fileno()
-        os.set_blocking(self._sink, False)
-        self._number = 0
-        self._started_s = SYSTEM.monotonic_s()
-        self._ready = False
+        from subprocess import PIPE, Popen
 
-    def _await_start(self) -> None:
-        """Until it has imported what it needs.
+        root, _, _ = __name__.partition(".")
+        path = [os.path.abspath(os.fsdecode(entry)) for entry in sys.path]
+        modules = json.dumps([root, sys.modules[root].__path__[0], __name__, path])
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        environment["OPENBLAS_NUM_THREADS"] = environment["OMP_NUM_THREADS"] = "1"
+        self.process: Popen[bytes] = Popen(
+            [sys.executable, "-P", "-c", _START, modules],
+            stdin=PIPE, stdout=PIPE, stderr=PIPE,
+            env=environment, process_group=0,  # the terminal's Ctrl-C is for this process alone
+        )  # fmt: skip
+        self._is_ready = False
+
+    def ask(self, tail: bytes, size_bytes: int) -> tuple[int, bytes]:
+        """Returns the status and body of the reply to one footer.
 
         Raises:
-            LakelogError: It can't.
+            _Died: There is none.
+            LakelogError: The child doesn't start.
         """
-        assert self._process.stderr is not None
+        if not self._is_ready:
+            self._await_start()
+        sink = self.process.stdin
+        assert sink is not None
         try:
-            status, _ = self._receive(0, self._started_s + START_LIMIT_S)
-            if status != READY:
-                raise _Lost
-        except (_Lost, _Slow):
-            self._end()
-            said = self._process.stderr.read().decode("utf-8", "replace").strip()
+            _send(sink, _REQUEST.pack(size_bytes, len(tail)) + tail)
+        except OSError:
+            raise _Died from None
+        return self._reply()
+
+    def _await_start(self) -> None:
+        stderr = self.process.stderr
+        assert stderr is not None
+        try:
+            self._reply()
+        except _Died:
+            said = stderr.read().decode("utf-8", "replace").strip()
             raise LakelogError(
                 "The process that reads Parquet footers doesn't start: "
                 f"{said.splitlines()[-1] if said else 'it says nothing'}",
-                hint=f"Try it by hand: {sys.executable} -m {self._module}",
+                hint=f"Try it by hand: {sys.executable} -c 'import {__name__}'",
             ) from None
-        finally:
-            self._process.stderr.close()  # from here on the child writes it to nowhere
-        self._ready = True
+        stderr.close()  # from here on the child writes it to nowhere
+        self._is_ready = True
 
-    def ask(self, tail: bytes, size_bytes: int) -> tuple[int, bytes]:
-        """The status and body of the reply to one footer.
+    def _reply(self) -> tuple[int, bytes]:
+        source = self.process.stdout
+        assert source is not None
+        head = source.read(_REPLY.size)
+        if len(head) < _REPLY.size:
+            raise _Died
+        status, length = _REPLY.unpack(head)
+        body = source.read(length)
+        if len(body) < length:
+            raise _Died
+        return status, body
 
-        Raises:
-            _Lost, _Slow: Kill it.
-            LakelogError: It doesn't start.
-        """
-        if not self._ready:
-            self._await_start()
-        self._number = self._number % 0xFFFFFFFF + 1
-        deadline_s = SYSTEM.monotonic_s() + PARSE_LIMIT_S
-        self._send(REQUEST.pack(self._number, size_bytes, len(tail)) + tail, deadline_s)
-        return self._receive(self._number, deadline_s)
+    def cause_of_death(self) -> signal.Signals | int:
+        """Returns the signal that the child died of, or its exit code."""
+        code = self.process.wait()
+        return signal.Signals(-code) if code < 0 else code
 
-    def kill(self) -> None:
-        """End it, and the fork that serves."""
-        self._end()
+    def end(self) -> None:
+        """End the child, whatever it does."""
+        self.process.kill()
+        self.process.wait()
         self._close()
 
-    def _end(self) -> None:
-        if self._process.returncode is not None:
-            return  # its number may be another process's by now
-        with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            self._process.kill()
-        self._process.wait()
-
     def abandon(self) -> None:
-        """In a fork of this process: let go of the pipes; the child is the parent's."""
-        self._process.returncode = 0
+        """Let go of the pipes, in a fork of the process whose child it is."""
+        self.process.returncode = 0
         self._close()
 
     def _close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
 
-    def _send(self, data: bytes, deadline_s: float) -> None:
-        view = memoryview(data)
-        while view:
-            _wait(self._sink, select.POLLOUT, deadline_s)
-            try:
-                view = view[os.write(self._sink, view) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise _Lost from error
-
-    def _receive(self, number: int, deadline_s: float) -> tuple[int, bytes]:
-        found, status, length = REPLY.unpack(self._read(REPLY.size, deadline_s))
-        if found != number or length > _MAX_REPLY_BYTES:
-            raise _Lost
-        return status, self._read(length, deadline_s)
-
-    def _read(self, length: int, deadline_s: float) -> bytes:
-        parts = bytearray()
-        while len(parts) < length:
-            _wait(self._source, select.POLLIN, deadline_s)
-            piece = os.read(self._source, min(length - len(parts), 1 << 20))
-            if not piece:
-                raise _Lost
-            parts += piece
-        return bytes(parts)
-
-
-def _wait(pipe: int, what: int, deadline_s: float) -> None:
-    waiter = select.poll()
-    waiter.register(pipe, what)
-    left_s = deadline_s - SYSTEM.monotonic_s()
-    if left_s <= 0 or not waiter.poll(left_s * 1000):
-        raise _Slow
-
-
-def _environment() -> dict[str, str]:
-    found = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    # The same modules as here, however they were found.
-    found["PYTHONPATH"] = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    found["OPENBLAS_NUM_THREADS"] = found["OMP_NUM_THREADS"] = "1"
-    return found
-
 
 class FooterPool:
-    """Child processes, as many as there are cores.
+    """Child processes, as many as there are cores. Any number of threads may ask.
 
     Args:
         size: How many at most.
@@ -192,9 +209,7 @@ class FooterPool:
     def __init__(self, size: int | None = None) -> None:
         self.size = size or os.cpu_count() or 1
         self._places = threading.BoundedSemaphore(self.size)
-        self._guard = threading.Lock()
-        self._idle: list[_Child] = []
-        self._closed = False
+        self._idle: list[_Child] = []  # append and pop are atomic
 
     def parse(self, tail: bytes, size_bytes: int) -> ParsedFooter:
         """Read one footer in a child.
@@ -206,94 +221,84 @@ class FooterPool:
             NotParquet: It can't be used, or killed its reader; says why.
             LakelogError: No child could be started.
         """
-        with self._places:
+        with self._places:  # `limit` may replace it meanwhile
             for _ in range(_TRIES):
+                child = self._child()
                 try:
-                    status, body = self._ask(tail, size_bytes)
-                except _Slow:
-                    raise NotParquet(f"reading its footer takes over {PARSE_LIMIT_S} s") from None
-                except _Lost:
-                    continue  # ended from outside, as it seems: the footer is not to blame
-                if status == DONE:
-                    return decode_parsed(body)
-                text = body.decode("utf-8", "replace")
-                if status == DIED and "SIGKILL" in text:
-                    continue  # as above: out of memory, or an operator
-                if status in {REFUSED, DIED}:
-                    raise NotParquet(text)
+                    status, body = child.ask(tail, size_bytes)
+                except _Died:
+                    cause = child.cause_of_death()
+                    child.end()
+                    if cause != signal.SIGKILL:  # that is the system, out of memory, or an operator
+                        raise NotParquet(_blame(cause)) from None
+                except BaseException:  # an interrupt leaves the pipes in the middle of a message
+                    child.end()
+                    raise
+                else:
+                    self._idle.append(child)
+                    if status == _DONE:
+                        return decode_parsed(body)
+                    raise NotParquet(body.decode("utf-8", "replace"))
         raise NotParquet("its reader was killed, twice")
 
     def start(self) -> None:
         """Start a child for the next footer, if there is none; don't wait for it."""
-        with self._guard:
-            if not self._idle and not self._closed:
-                self._idle.append(_Child())
+        if not self._idle:
+            self._idle.append(_Child())
 
-    def _ask(self, tail: bytes, size_bytes: int) -> tuple[int, bytes]:
-        with self._guard:
-            child = self._idle.pop() if self._idle else None
-        child = child or _Child()
-        try:
-            answer = child.ask(tail, size_bytes)
-        except BaseException:  # an interrupt, too, leaves the pipes in the middle of a message
-            child.kill()
-            raise
-        with self._guard:
-            if not self._closed:
-                self._idle.append(child)
-                return answer
-        child.kill()
-        return answer
+    def _child(self) -> _Child:
+        """Returns an idle child that is alive, or a new one."""
+        while True:
+            try:
+                child = self._idle.pop()
+            except IndexError:
+                return _Child()
+            if child.process.poll() is None or not child._is_ready:
+                return child
+            child.end()
 
     def close(self) -> None:
-        """End the children."""
-        with self._guard:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for child in idle:
-            child.kill()
+        """End the idle children."""
+        while self._idle:
+            self._idle.pop().end()
+
+    def limit(self, size: int) -> None:
+        """Limit the number of children; those that are in use end with their footers."""
+        if size != self.size:
+            self.close()
+            self.size, self._places = size, threading.BoundedSemaphore(size)
 
     def abandon(self) -> None:
-        """In a fork of this process: let go of the parent's children."""
-        for child in self._idle:
-            child.abandon()
-        self._idle = []
+        """Let go of all children, in a fork of the process whose they are."""
+        while self._idle:
+            self._idle.pop().abandon()
+        self._places = threading.BoundedSemaphore(self.size)  # threads that hold it are not here
 
 
-class _Shared:
-    pool: FooterPool | None = None
-    size: int | None = None
-    guard = threading.Lock()
+def _blame(cause: signal.Signals | int) -> str:
+    if cause == signal.SIGALRM:
+        return f"reading its footer takes over {PARSE_LIMIT_S} s"
+    name = cause.name if isinstance(cause, signal.Signals) else f"exit code {cause}"
+    return f"the Parquet library dies of its footer ({name})"
+
+
+_pool: Final = FooterPool()
 
 
 def footer_pool() -> FooterPool:
-    """The pool of this process, made when first asked for."""
-    with _Shared.guard:
-        if _Shared.pool is None:
-            _Shared.pool = FooterPool(_Shared.size)
-        return _Shared.pool
+    """Returns the pool of this process."""
+    return _pool
 
 
 def limit_pool(size: int) -> None:
-    """At most so many children, if there are none yet: for one of many processes of a machine."""
-    with _Shared.guard:
-        _Shared.size = size
+    """Limit the number of children: for one of many processes of a machine."""
+    _pool.limit(size)
 
 
 def close_pool() -> None:
-    """End the children of this process; the next footer starts new ones."""
-    with _Shared.guard:
-        pool, _Shared.pool = _Shared.pool, None
-    if pool is not None:
-        pool.close()
-
-
-def _after_fork() -> None:
-    # Another thread may have held the lock, or a child, at the moment of the fork.
-    pool, _Shared.pool, _Shared.guard = _Shared.pool, None, threading.Lock()
-    if pool is not None:
-        pool.abandon()
+    """End the idle children of this process; the next footer starts a new one."""
+    _pool.close()
 
 
 atexit.register(close_pool)
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_pool.abandon)
