@@ -31,6 +31,7 @@ from .format.names import check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.cut_checks import iso, position_of, refuse_twins, state_at, time_us
+from .read.log_folder import writer_ids
 from .read.log_reader import LogReader
 from .scalars import value_of
 
@@ -160,7 +161,8 @@ class Catalog(EvolvesTables, Changing):
                 hint="Give 'raise' (the default) or 'skip'",
             )
         states = self._states(database, as_of)
-        found = Snapshot(self.wide, database, states, self.ambient)
+        chosen = isinstance(as_of, Mapping)
+        found = Snapshot(self.wide, database, states, self.ambient, of_writers=chosen)
         return found.without_conflicts() if on_conflict == "skip" else found
 
     def writer(
@@ -197,14 +199,11 @@ class Catalog(EvolvesTables, Changing):
     # --- Finding logs -----------------------------------------------------------------------------
 
     def _logs(self) -> list[tuple[str, str]]:
-        writers = self._writer_ids()
+        writers = writer_ids(self.store)
         folders = parallel(lambda writer: self.store.list_folders(f"{writer}/"), writers)
         pairs = [(w, d) for w, names in zip(writers, folders) for d in names if is_id(d)]
         inner = parallel(lambda pair: self.store.list_folders(f"{pair[0]}/{pair[1]}/"), pairs)
         return [pair for pair, names in zip(pairs, inner) if "transactions" in names]
-
-    def _writer_ids(self) -> list[str]:
-        return [name for name in self.store.list_folders("") if is_id(name)]
 
     def _listings(self, database: str, *, tell_lost: bool = False) -> list[Listing]:
         """The logs of a database.
@@ -216,7 +215,8 @@ class Catalog(EvolvesTables, Changing):
         """
         database = check_id(value_of(database), "database")
         logs = [
-            LogReader(self.store, writer, database, self.ambient) for writer in self._writer_ids()
+            LogReader(self.store, writer, database, self.ambient)
+            for writer in writer_ids(self.store)
         ]
         listings = parallel(LogReader.names_for, logs)
         found = [listing for listing in listings if listing.head >= 0 or listing.others]

@@ -27,6 +27,7 @@ from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, projected
 from .read.hidden import with_deletes
 from .read.in_place import keyed, keys_of, urls_of
+from .read.log_folder import writer_ids
 from .read.log_reader import LogReader
 from .scalars import value_of
 
@@ -57,9 +58,21 @@ class Snapshot(EngineReads, Comparing):
     """
 
     def __init__(
-        self, store: Store, database: str, states: Sequence[State], ambient: Ambient
+        self,
+        store: Store,
+        database: str,
+        states: Sequence[State],
+        ambient: Ambient,
+        *,
+        of_writers: bool = False,
     ) -> None:
+        """Make the snapshot of some states.
+
+        Args:
+            of_writers: The caller chose the writers by name: `refresh` keeps to them.
+        """
         self.database = database
+        self._of_writers = of_writers
         self._store = store
         self._ambient = ambient
         begun = [state for state in states if state.revision >= 0]
@@ -81,29 +94,38 @@ class Snapshot(EngineReads, Comparing):
         return self.cut.token
 
     def refresh(self) -> Snapshot:
-        """The same writers at their newest revisions; this very object if nothing is new. Never
-        goes back.
+        """Returns the newest snapshot of the database; this very object if nothing is new.
 
-        A writer that is new to the database is not seen.
+        It contains writers that have come since, unless this snapshot was asked for by a mapping of
+        writers: then it keeps to these. No writer goes back, and none is left out again.
 
         Raises:
             SameLogTwice: A log was replaced by a copy of another one of these.
+            ForkError, CorruptError, UnsupportedFeature: A log that can't be read.
         Warns:
             LostLogWarning: A revision that is held here isn't there any more: what is held stays,
                 and who reads anew doesn't see it.
-        Requests: 1 LIST for each writer; 1 GET for each new transaction; for a log of one revision
-            1 GET.
+        Requests: 1 LIST for each writer, and 1 to find new ones; 1 LIST for each other writer of
+            the catalog; 1 GET for each new transaction; for a log of one revision 1 GET; for each
+            new log those of `LogReader.load` (without a mapping's writers: no LIST but theirs).
         """
-        logs = [
-            LogReader(self._store, state.writer, self.database, self._ambient)
-            for state in self._states
-        ]
-        newer = parallel(lambda pair: pair[0].advance(pair[1]), zip(logs, self._states))
-        if all(new is old for new, old in zip(newer, self._states)):
+        held = {state.writer: state for state in self._states}
+        writers = [*held]
+        if not self._of_writers:
+            writers += [name for name in writer_ids(self._store) if name not in held]
+
+        def newest(writer: str) -> State:
+            log = LogReader(self._store, writer, self.database, self._ambient)
+            return log.advance(held[writer]) if writer in held else log.load()
+
+        states = [state for state in parallel(newest, writers) if state.revision >= 0]
+        if all(state is held.get(state.writer) for state in states):
             return self
         if len({state.log.log_id for state in self._states if state.log}) == len(self._states):
-            refuse_twins(newer)  # else both were asked for
-        return Snapshot(self._store, self.database, newer, self._ambient)
+            refuse_twins(states)  # else both were asked for
+        return Snapshot(
+            self._store, self.database, states, self._ambient, of_writers=self._of_writers
+        )
 
     def tables(self) -> list[str]:
         """Names of the tables, sorted. A table whose files were all removed is still one.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..catalog.format.names import is_id
 from ..catalog.log.state import empty_state
 from ..catalog.parallel import parallel
 from ..catalog.read.hidden import hidden_files
+from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.scopes import Scopes
 from ..errors import CorruptError, LakelogError, ReplicaDiverged
@@ -142,7 +142,7 @@ def read_logs(destination: Catalog, database: str, tables: Sequence[str]) -> Rep
         of these tables.
     """
     found = ReplicaLogs(database, tables)
-    writers = [name for name in destination.store.list_folders("") if is_id(name)]
+    writers = writer_ids(destination.store)
 
     def read(writer: str) -> ReplicaLog | LakelogError:
         try:

@@ -31,6 +31,7 @@ from ..catalog.read.existing import Existing
 from ..catalog.read.file_parts import checked, projected
 from ..catalog.read.key_changes import has_key
 from ..catalog.read.keys import table_key
+from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.step_rows import ABOUT
 from ..errors import ColumnsChanged, SchemaConflict, StreamLost, TableNotFound
@@ -111,7 +112,7 @@ class FollowedTable:
         return cut_of(database, states)
 
     def _others(self, known: Collection[str]) -> list[State]:
-        names = [name for name in self._catalog._writer_ids() if name not in known]
+        names = [name for name in writer_ids(self._catalog.store) if name not in known]
         return parallel(lambda name: self._log(name).load(), names)
 
     def _with_what_deletes_name(self, states: list[State]) -> list[State]:

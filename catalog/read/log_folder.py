@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..ambient import SYSTEM, Ambient
-from ..format.names import log_folder, name_prefix
+from ..format.names import is_id, log_folder, name_prefix
 from ..log.listing import Listing
 
 if TYPE_CHECKING:
@@ -109,3 +109,11 @@ class LogFolder:
 
     def _empty_listing(self) -> Listing:
         return Listing(self.writer, self.database)
+
+
+def writer_ids(store: Store) -> list[str]:
+    """Returns the names of all folders that may be a writer's.
+
+    Requests: 1 LIST.
+    """
+    return [name for name in store.list_folders("") if is_id(name)]

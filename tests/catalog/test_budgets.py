@@ -160,20 +160,38 @@ def test_spilled_segments_cost_one_get_each(counting, filled, store):
 
 
 def test_a_refresh_when_nothing_is_new(counting, filled):
-    """1 LIST for each writer."""
+    """1 LIST for each writer, 1 to find new ones, and 1 for the other writer of the catalog."""
     snapshot = Catalog(counting).snapshot("db")
-    with Spent(counting, list=3):
+    with Spent(counting, list=3 + 1 + 1):
+        assert snapshot.refresh() is snapshot
+
+
+def test_a_refresh_of_named_writers_looks_for_no_others(counting, filled):
+    snapshot = Catalog(counting).snapshot("db", {"A": 6, "B": 3})
+    with Spent(counting, list=2, get=3):
+        snapshot = snapshot.refresh()
+    with Spent(counting, list=2):
         assert snapshot.refresh() is snapshot
 
 
 def test_a_refresh_when_something_is_new(counting, filled):
-    """1 LIST for each writer; 1 GET for each new transaction."""
+    """As when nothing is; and 1 GET for each new transaction."""
     snapshot = Catalog(counting).snapshot("db")
     writer = filled.writer("B", "db")
     write(writer)
     write(writer)
-    with Spent(counting, list=3, get=2):
+    with Spent(counting, list=3 + 1 + 1, get=2):
         snapshot.refresh()
+
+
+def test_a_refresh_that_finds_a_new_writer(counting, filled):
+    """As when nothing is new; the new log is read by the LIST that found it, and its 2 commits."""
+    snapshot = Catalog(counting).snapshot("db")
+    writer = filled.writer("E", "db")
+    write(writer)
+    write(writer)
+    with Spent(counting, list=3 + 1 + 1 + 1, get=2):
+        assert "E" in snapshot.refresh().cut.writers
 
 
 def test_what_a_snapshot_knows_costs_nothing(counting, filled):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog, open_catalog
+from lakelog.catalog.read.losses import LostLogWarning
 from lakelog.errors import (
     DatabaseNotFound,
     InvalidUrl,
@@ -60,8 +61,33 @@ def test_refresh_of_the_past_goes_to_the_present(catalog_of_two):
     assert values(catalog_of_two.snapshot("db", {"A": 0, "B": 1}).refresh()) == list(range(6))
 
 
-def test_refresh_keeps_to_the_writers_of_the_cut(catalog_of_two):
-    assert catalog_of_two.snapshot("db", {"A": 1}).refresh().cut.revisions == {"A": 2}
+def test_refresh_sees_writers_that_have_come_since(catalog_of_two):
+    snapshot = catalog_of_two.snapshot("db")
+    write(catalog_of_two.writer("C", "other"), 8)
+    assert snapshot.refresh() is snapshot
+    write(catalog_of_two.writer("C", "db"), 7)
+    newer = snapshot.refresh()
+    assert newer.cut.revisions == {"A": 2, "B": 2, "C": 0}
+    assert newer.token == catalog_of_two.snapshot("db").token
+    assert newer.refresh() is newer
+    assert catalog_of_two.snapshot("db", snapshot.token).refresh().token == newer.token
+
+
+def test_refresh_keeps_to_writers_that_were_named(catalog_of_two):
+    named = catalog_of_two.snapshot("db", {"A": 1}).refresh()
+    assert named.cut.revisions == {"A": 2}
+    write(catalog_of_two.writer("A", "db"), 6)
+    assert named.refresh().cut.revisions == {"A": 3}
+
+
+def test_refresh_takes_no_writer_back(catalog_of_two, store):
+    """Its folder is gone, and another writer has come: what was seen stays."""
+    snapshot = catalog_of_two.snapshot("db")
+    write(catalog_of_two.writer("C", "db"), 6)
+    store.delete([info.key for info in list(store.list("B/db/transactions/"))])
+    with pytest.warns(LostLogWarning):
+        newer = snapshot.refresh()
+    assert newer.cut.revisions == {"A": 2, "B": 2, "C": 0}
 
 
 def test_refreshing_along_a_long_log_equals_reading_it(catalog):
