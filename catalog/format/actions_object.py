@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import CorruptObject
 from ..wire import lakelog_actions_pb2 as wire
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
-from .messages import has_unknown_fields, parse_message
+from .messages import parse_message
 from .objects import CHECKS, MAX_APP_ID_BYTES, OPERATIONS, check_known
 from .own_objects import is_told, metadata_of, tell_metadata
 from .segments import MAX_NUMBER
@@ -80,9 +80,8 @@ def decode_actions(data: bytes, key: str) -> tuple[FooterMetadata, wire.ActionsO
     frame = decode_frame(data, FrameKind.ACTIONS, key)
     message = wire.ActionsObject()
     parse_message(message, frame.message, key)
-    newer = has_unknown_fields(message)
     for action in message.actions:
-        check_known(action, key, newer=newer)
+        check_known(action, key)
     problem = _problem(message)
     if problem or len(frame.attachments):
         raise CorruptObject(f"{key} {problem or 'has attachments'}", key=key)

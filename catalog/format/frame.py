@@ -35,8 +35,6 @@ VERSION: Final = 1
 HEADER_BYTES: Final = 80
 MAX_MESSAGE_BYTES: Final = 8 << 20
 MAX_ATTACHMENT_BYTES: Final = 1 << 30
-MAX_WINDOW_BYTES: Final = 8 << 20
-_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD = struct.Struct("<4sBBBBIIQ16sII")
 _COMPRESS_FROM: Final = 1024
 
@@ -166,8 +164,6 @@ def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
         return bytes(body)
     if codec != 1:
         raise UnsupportedFeature(f"{key} uses codec {codec}", key=key, hint="Upgrade lakelog")
-    if not _is_one_frame(body, decoded):
-        raise _corrupt(key, "is not compressed as one zstd frame of a known size")
     try:
         message: bytes = _zstd().decompress(body, decompressed_size=decoded, asbytes=True)
     except OSError as error:
@@ -175,44 +171,6 @@ def _decode(body: memoryview, codec: int, decoded: int, key: str) -> bytes:
     if len(message) != decoded:
         raise _corrupt(key, f"does not decompress to {decoded} bytes")
     return message
-
-
-def _is_one_frame(body: memoryview, decoded: int) -> bool:
-    """Whether zstd data is exactly one frame, without a dictionary, that declares its size and a
-    window of at most 8 MiB (RFC 8878, section 3.1.1). Decoders take several frames for one."""
-    try:
-        at = _end_of_header(body, decoded)
-        while at:
-            block = int.from_bytes(body[at : at + 3], "little")
-            at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
-            if at > len(body):
-                return False
-            if block & 1:
-                has_checksum = body[4] >> 2 & 1
-                return at + 4 * has_checksum == len(body)
-    except IndexError:
-        pass
-    return False
-
-
-def _end_of_header(body: memoryview, decoded: int) -> int:
-    """Where the blocks of a zstd frame begin; 0 if its header isn't as it must be."""
-    descriptor = body[4]
-    single, id_bytes = descriptor >> 5 & 1, (0, 1, 2, 4)[descriptor & 3]
-    size_bytes = (0, 2, 4, 8)[descriptor >> 6] or single
-    if bytes(body[:4]) != _ZSTD_MAGIC or descriptor & 0x08 or not size_bytes:
-        return 0  # no zstd, a reserved bit, or no content size
-    at = 5
-    if not single:
-        exponent, mantissa = body[at] >> 3, body[at] & 7
-        if (8 + mantissa) << (7 + exponent) > MAX_WINDOW_BYTES:
-            return 0
-        at += 1
-    if any(body[at : at + id_bytes]):  # a dictionary; 0 stands for none
-        return 0
-    at += id_bytes
-    size = int.from_bytes(body[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
-    return at + size_bytes if size == decoded else 0
 
 
 _codec: list[Any] = []

@@ -18,7 +18,7 @@ from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
 from . import definitions, deletes, locations
 from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
-from .messages import has_unknown_fields, parse_message, unknown_fields
+from .messages import parse_message
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
 from .schema import MAX_GENERATION, PARTITION_COLUMNS, fingerprint
@@ -29,7 +29,6 @@ MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
 MAX_REFERENCES: Final = 1 << 20  # each takes half a kilobyte of memory, however small its bytes are
 MAX_FEATURE_CHARS: Final = 64
-_OPTIONAL: Final = 15
 READER_FEATURES: Final[frozenset[str]] = frozenset(
     {
         definitions.FEATURE,
@@ -109,9 +108,8 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     frame = decode_frame(data, FrameKind.TRANSACTION, key, incarnation=name.incarnation)
     message = wire.Transaction()
     parse_message(message, frame.message, key)
-    newer = has_unknown_fields(message)
     for action in message.actions:
-        check_known(action, key, newer=newer)
+        check_known(action, key)
     _check_head(message, name, key)
     _check_commit(message, key)
     batches: dict[int, tuple[Piece, ...]] = {}
@@ -125,14 +123,9 @@ def decode_transaction(data: bytes, key: str) -> DecodedTransaction:
     return DecodedTransaction(message, frame.digest, key, frame.log, batches)
 
 
-def check_known(action: wire.Action, key: str, *, newer: bool) -> None:
+def check_known(action: wire.Action, key: str) -> None:
     """Refuse what a later version has brought in."""
     kind = action.WhichOneof("kind")
-    if newer and any(found.field_number != _OPTIONAL for found in unknown_fields(action)):
-        # Each number but that of `optional` is a kind, also beside a known one.
-        if kind is not None:
-            action.ClearField(kind)
-        kind = None
     problem = ""
     if kind is None and not action.optional:
         problem = "holds an action of a kind this lakelog doesn't know"

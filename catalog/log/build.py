@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import UsageError
 from ..format.frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
-from ..format.messages import MAX_TINY, tiny_places
 from ..format.names import successor_uuid
 from ..format.objects import encode_transaction, generations_of
 from ..format.pieces import Attachments
@@ -208,8 +207,7 @@ def build_transaction(
     Returns:
         Bytes and digest.
     Raises:
-        UsageError: Too large for one transaction object, or of more very short names than a reader
-            takes.
+        UsageError: Too large for one transaction object.
     """
     message = wire.Transaction(
         revision=state.revision + 1,
@@ -244,8 +242,6 @@ def build_transaction(
         message.commit.members[-1].summary.update(said)
     if (size_bytes := message.ByteSize()) > MAX_MESSAGE_BYTES:
         raise too_large(size_bytes)
-    if size_bytes > MAX_TINY and (tiny := tiny_places(message.SerializeToString())) > MAX_TINY:
-        raise too_many_tiny(tiny)
     if attachments.length > MAX_ATTACHMENT_BYTES:
         raise UsageError(
             f"The statistics of the added files take {attachments.length} bytes",
@@ -260,15 +256,6 @@ def too_large(size_bytes: int) -> UsageError:
         f"A transaction of {size_bytes} bytes is too large",
         hint=f"At most {MAX_MESSAGE_BYTES} bytes fit, beside added files: split the removes, or "
         "the new tables, over several transactions",
-    )
-
-
-def too_many_tiny(tiny: int) -> UsageError:
-    """Of a transaction whose message no reader would take."""
-    return UsageError(
-        f"A transaction with {tiny} very short names is too large",
-        hint=f"At most {MAX_TINY} of under 8 bytes fit: split the removes over several "
-        "transactions",
     )
 
 

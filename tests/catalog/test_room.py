@@ -9,7 +9,6 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import room
 from lakelog.catalog.commit.room import Room
-from lakelog.catalog.format.messages import tiny_places
 from lakelog.catalog.log import build
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
@@ -18,13 +17,6 @@ from lakelog.testing.counting import CountingStore
 from lakelog.testing.logs import LogBuilder, remove_action, schema_action
 from limit_cases import with_files
 from table_cases import table
-
-
-@pytest.mark.parametrize("number", range(20))
-def test_very_short_names_are_counted_as_readers_count_them(number):
-    data = random.Random(number).randbytes(3_000)
-    data = bytes(byte % (256 if number % 2 else 12) for byte in data)
-    assert len(room._TINY.findall(data)) == tiny_places(data) > 0
 
 
 def test_what_a_transaction_counts_is_never_more_than_its_message_holds():
@@ -39,14 +31,12 @@ def test_what_a_transaction_counts_is_never_more_than_its_message_holds():
         ]
         found.take(actions)
         data = log.decode(*log.encode(*actions)).message.SerializeToString()
-        size_bytes, tiny = found.check([])
-        assert 0 < tiny <= tiny_places(data)
-        assert len(data) - 150 < size_bytes <= len(data)
+        assert len(data) - 150 < found.check([]) <= len(data)
 
 
 @pytest.fixture
 def limits(monkeypatch):
-    """`limits(MAX_TINY=9)` sets a limit of messages wherever one is written."""
+    """`limits(MAX_MESSAGE_BYTES=9)` sets a limit of messages wherever one is written."""
 
     def limit(**values):
         for name, value in values.items():
@@ -68,13 +58,9 @@ def until_refused(work, items):
     raise AssertionError("all were taken")
 
 
-@pytest.mark.parametrize(
-    ("limit", "name"),
-    [("MAX_MESSAGE_BYTES", "data/_/t/1-{:032x}-0.parquet"), ("MAX_TINY", "data/{:07d}")],
-)
-def test_removes_that_do_not_fit_are_refused_at_once(limits, limit, name):
-    log, paths = with_files(300, name=name)
-    limits(**{limit: 10_000 if limit == "MAX_MESSAGE_BYTES" else 200})
+def test_removes_that_do_not_fit_are_refused_at_once(limits):
+    log, paths = with_files(300, name="data/_/t/1-{:032x}-0.parquet")
+    limits(MAX_MESSAGE_BYTES=10_000)
     counting = CountingStore(log.store)
     writer = Catalog(counting).writer("w", "db", checkpoint_every=0)
     counting.reset()
@@ -95,8 +81,7 @@ def test_removes_that_do_not_fit_are_refused_at_once(limits, limit, name):
     assert sorted(left) == sorted(paths[len(removed) - 20 :])
 
 
-@pytest.mark.parametrize("limit", ["MAX_MESSAGE_BYTES", "MAX_TINY"])
-def test_what_is_found_at_the_commit_alone_is_refused_by_the_same_error(limits, limit):
+def test_what_is_found_at_the_commit_alone_is_refused_by_the_same_error(limits):
     """Not as a damaged object: there is none."""
     log, paths = with_files(300, name="data/{:07d}")
     counting = CountingStore(log.store)
@@ -104,7 +89,7 @@ def test_what_is_found_at_the_commit_alone_is_refused_by_the_same_error(limits, 
     tx = writer.transaction()
     for path in paths:
         tx.remove(path)
-    limits(**{limit: 250})
+    limits(MAX_MESSAGE_BYTES=250)
     counting.reset()
     keys = log.keys()
     with pytest.raises(UsageError, match="too large"):

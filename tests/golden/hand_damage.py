@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hand_bitmap import change_bitmap
 from hand_log import HandLog, Hooks
-from hand_objects import Header, Tree, encode, frame
+from hand_objects import Entry, Header, Tree, encode, frame
 from hand_random import random_log
 from hand_tables import change_table
 from independent_frame import open_frame
@@ -94,6 +94,8 @@ def open_up(message: Tree, depth: int = 0) -> list[tuple[Tree, int]]:
     """Every field at any depth, as its message and its place in it."""
     found: list[tuple[Tree, int]] = []
     for place, (_, wire, value) in enumerate(message):
+        if isinstance(value, Entry):
+            continue
         found.append((message, place))
         if wire == 2 and isinstance(value, list):
             found += open_up(value, depth + 1)

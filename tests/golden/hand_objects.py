@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from independent_wire import BOOL, SINT, TEXT, Shape
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 # A message as a tree: [number, wire type, value] by field, in order; the value of wire type 2 is
 # bytes, or such a list again.
 Tree = list[list[Any]]
+
+
+class Entry(bytes):
+    """An entry of a map. Damage leaves it alone: parsers differ in what they make of an odd one."""
 
 
 def tree(shape: Shape, values: Mapping[str, Any]) -> Tree:
@@ -31,7 +35,8 @@ def tree(shape: Shape, values: Mapping[str, Any]) -> Tree:
         if field.often == "many":
             items: Sequence[Any] = value or []
         elif field.often == "map":
-            items = [{"key": k, "value": v} for k, v in sorted((value or {}).items())]
+            pairs = [{"key": k, "value": v} for k, v in sorted((value or {}).items())]
+            items = [Entry(encode(tree(cast("Shape", field.kind), pair))) for pair in pairs]
         elif isinstance(value, tuple):
             items = value
         else:
@@ -42,7 +47,7 @@ def tree(shape: Shape, values: Mapping[str, Any]) -> Tree:
 
 def raw_value(kind: str | Shape, value: Any) -> Any:
     if isinstance(kind, Shape):
-        return value if isinstance(value, list) else tree(kind, value)
+        return value if isinstance(value, (list, Entry)) else tree(kind, value)
     if kind == SINT:
         return (value << 1) ^ (value >> 63)
     if kind == BOOL:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import independent_messages as messages
 from independent_frame import open_frame
-from independent_wire import Damaged, need, parse
+from independent_wire import Damaged, decode, need
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ def bitmap_of(data: Mapping[str, bytes], entry: Entry, row_count: int) -> list[R
     facts = entry.facts
     need(facts["object"] in data, f"{facts['object']} is gone")
     frame = open_frame(data[facts["object"]], DELETES)
-    parse(messages.DELETES_OBJECT, frame.message)
+    decode(messages.DELETES_OBJECT, frame.message)
     end = facts["offset"] + facts["length"]
     need(end <= len(frame.attached), "a bitmap beyond the attachments")
     raw = frame.attached[facts["offset"] : end]

@@ -20,8 +20,8 @@ from independent_wire import (
     Pruned,
     check_id,
     check_path,
+    decode,
     need,
-    parse,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def parse_token(token: str) -> tuple[str, dict[str, Entry]]:
         raise Damaged("base64") from None
     need(base64.urlsafe_b64encode(data).decode().rstrip("=") == text, "base64 is not canonical")
     need(len(data) >= 4 and zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little"), "CRC")
-    cut = parse(messages.CUT, data[:-4])
+    cut = decode(messages.CUT, data[:-4])
     check_id(cut.database)
     names = [check_id(item.writer).encode() for item in cut.writers]
     need(names and all(a < b for a, b in itertools.pairwise(names)), "writers")

@@ -40,8 +40,8 @@ from independent_wire import (
     check_partition,
     check_path,
     check_table,
+    decode,
     need,
-    parse,
 )
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Holder:
         name = f"{ref.digest.hex()}.segment"
         need(name in self.objects, f"segment {name} is gone")
         frame = open_frame(self.objects[name], SEGMENT)
-        message = parse(messages.SEGMENT, frame.message)
+        message = decode(messages.SEGMENT, frame.message)
         need(frame.digest == ref.digest and frame.length == ref.length, "another segment")
         need(frame.log_id == self.frame.log_id, "a segment that belongs to another log")
         need(frame.incarnation <= self.frame.incarnation, "incarnation of a segment")
@@ -290,7 +290,7 @@ def check_definitions(
     check_ascending(table.encode() for table in columns["table"])
     check_numbers(columns, "revision")
     need(max(columns["revision"]) <= revision, "revision of a definition")
-    columns["message"] = [parse(DEFINITION, data) for data in columns["definition"]]
+    columns["message"] = [decode(DEFINITION, data) for data in columns["definition"]]
     for table, message in zip(columns["table"], columns["message"]):
         check_definition(message)
         need(message.table == table, "a definition of another table")
@@ -310,7 +310,7 @@ def check_deletes(columns: Columns, facts: Mapping[str, Any], revision: int, bat
         for values in zip(*columns.values()):
             check_row_deletes(dict(zip(columns, values)))
         return
-    columns["message"] = [parse(TOMBSTONE, data) for data in columns["tombstone"]]
+    columns["message"] = [decode(TOMBSTONE, data) for data in columns["tombstone"]]
     for table, message in zip(columns["table"], columns["message"]):
         check_tombstone(message)
         need(message.table == table, "a tombstone of another table")

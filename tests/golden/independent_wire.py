@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import Any, ClassVar
 
 BIG = 1 << 62
 MAX_REVISION = 999_999_999_999
-MAX_TINY = 262_144  # section 3.2
 
 
 class Refusal(Exception):
@@ -98,12 +96,11 @@ class Shape:
 
 
 class Message:
-    """A decoded message: values by field name, which fields were there, unknown field numbers."""
+    """A decoded message: values by field name, and which fields were there."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.there: set[str] = set()
-        self.unknown: set[int] = set()
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -124,24 +121,35 @@ def varint(data: bytes, at: int, longest: int) -> tuple[int, int]:
     raise Damaged("a varint is too long")
 
 
+def field_at(data: bytes, at: int) -> tuple[int, int, Any, int]:
+    """Number, wire type and raw value of a field, and where it ends; of a group no value."""
+    tag, at = varint(data, at, 5)
+    number, wire = tag >> 3, tag & 7
+    need(0 < number < 1 << 29, "field number")
+    if wire == 0:
+        value, at = varint(data, at, 10)
+        return number, wire, value & (1 << 64) - 1, at
+    if wire == 3:
+        ended = 0
+        while ended != 4:
+            inner, ended, _, at = field_at(data, at)
+        need(inner == number, "the end of another group")
+    if wire in (3, 4):
+        return number, wire, None, at
+    size = {1: 8, 5: 4}.get(wire)
+    if wire == 2:
+        size, at = varint(data, at, 5)
+    need(size is not None, "wire type")
+    need(at + size <= len(data), "a value ends beyond its message")
+    return number, wire, data[at : at + size], at + size
+
+
 def scan(data: bytes) -> list[tuple[int, int, Any]]:
     """Number, wire type and raw value of each field, in order."""
     found, at = [], 0
     while at < len(data):
-        tag, at = varint(data, at, 5)
-        number, wire = tag >> 3, tag & 7
-        need(0 < number < 1 << 29, "field number")
-        need(wire in (0, 1, 2, 5), "wire type")
-        value: Any
-        if wire == 0:
-            value, at = varint(data, at, 10)
-            value &= (1 << 64) - 1
-        else:
-            size = {1: 8, 5: 4}.get(wire)
-            if size is None:
-                size, at = varint(data, at, 5)
-            need(at + size <= len(data), "a value ends beyond its message")
-            value, at = data[at : at + size], at + size
+        number, wire, value, at = field_at(data, at)
+        need(wire != 4, "the end of no group")
         found.append((number, wire, value))
     return found
 
@@ -162,7 +170,6 @@ def decode(shape: Shape, data: bytes) -> Message:
     for number, wire, value in scan(data):
         field = shape.fields.get(number)
         if field is None or field.wire() != wire:
-            message.unknown.add(number)
             continue
         if number in shape.choice:
             for other in shape.choice:
@@ -197,13 +204,6 @@ def combine(field: Field, found: list[Any]) -> Any:
     if field.often == "many":
         return found
     return found[-1] if found else {TEXT: "", BYTES: b"", BOOL: False}.get(field.kind, 0)
-
-
-def parse(shape: Shape, data: bytes) -> Message:
-    """Decode the message of a frame."""
-    tiny = sum(1 for a, b in itertools.pairwise(data) if a & 7 == 2 and b < 8)
-    need(tiny <= MAX_TINY, "too many tiny fields")
-    return decode(shape, data)
 
 
 # --- Section 2: names and paths -------------------------------------------------------------------

@@ -16,7 +16,6 @@ from lakelog.catalog.format import (
     frame,
     ipc_sizes,
     locations,
-    messages,
     names,
     objects,
     schema,
@@ -73,7 +72,6 @@ def test_links_within_the_text_hold() -> None:
     [
         ("message of a frame, stored and decoded | 8 MiB", frame.MAX_MESSAGE_BYTES == 8 << 20),
         ("attachments of a frame | 1 GiB", frame.MAX_ATTACHMENT_BYTES == 1 << 30),
-        ("window of a compressed message | 8 MiB", frame.MAX_WINDOW_BYTES == 8 << 20),
         ("compresses messages of 1,024 bytes and more", frame._COMPRESS_FROM == 1024),
         ("a header of 80 bytes", frame.HEADER_BYTES == 80),
         ("| path | 892 bytes; a segment of it 255 |", names.MAX_PATH_BYTES == 892),
@@ -91,7 +89,6 @@ def test_links_within_the_text_hold() -> None:
         ("is at most 1,024 bytes long and", locations.MAX_LOCATION_BYTES == 1024),
         ("segments of a checkpoint | 1,048,576 |", objects.MAX_REFERENCES == 1_048_576),
         ("; 64 characters each |", objects.MAX_FEATURE_CHARS == 64),
-        ("followed by one below 8 (section 3.2) | 262,144 |", messages.MAX_TINY == 262_144),
         ("| generation | 999,999,999 |", schema.MAX_GENERATION == 999_999_999),
         ("sizes and counts in actions and segments | 2^62 - 1", segments.MAX_NUMBER == 1 << 62),
         ("| bound in a segment | 128 bytes |", bound_keys.MAX_KEPT_BYTES == 128),

@@ -136,7 +136,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], str]] = {
     "no message": ({"message": b"\xff"}, DAMAGED),
     "a message of nothing": ({"message": b""}, "4-4"),
     "a message with an unknown field": ({"message": b"\x78\1"}, "4-4"),
-    "a message with a group": ({"message": b"\x7b\x7c"}, DAMAGED),
+    "a message with a group": ({"message": b"\x7b\x7c"}, "4-4"),
     "a name that is no text": ({"message": b"\x0a\x01\xff"}, DAMAGED),
 }
 

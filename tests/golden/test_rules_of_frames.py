@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -63,18 +62,6 @@ def padded(raw: bytes, length: int) -> bytes:
     return raw + b"\xa2\x06" + lengths + bytes(room)
 
 
-def seemingly_tiny(data: bytes) -> int:
-    return sum(a & 7 == 2 and b < 8 for a, b in itertools.pairwise(data))
-
-
-def tiny(raw: bytes, count: int) -> bytes:
-    """The message with an unknown field behind, so that so many tiny fields seem to be in it."""
-    more = count - seemingly_tiny(raw + b"\xa2\x06")
-    found = padded(raw, len(raw) + 6 + 2 * more)[: len(raw) + 6] + b"\x0a\x01" * more
-    assert seemingly_tiny(found) == count
-    return found
-
-
 SKIPPABLE = b"\x50\x2a\x4d\x18\x01\0\0\0x"
 FRAMES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "plain": (framed(), OK),
@@ -87,13 +74,11 @@ FRAMES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "zstd, dictionary 0 in four bytes": (zstd(lambda raw: raw_block(raw, 0xA3, 0, 0, 0, 0)), OK),
     "zstd, dictionary 7": (zstd(lambda raw: raw_block(raw, 0xA1, 7)), DAMAGED),
     "zstd, dictionary 2^24": (zstd(lambda raw: raw_block(raw, 0xA3, 0, 0, 0, 1)), DAMAGED),
-    "zstd, a reserved bit": (zstd(lambda raw: raw_block(raw, 0xA8)), DAMAGED),
     "zstd, a window of 8 MiB": (zstd(lambda raw: raw_block(raw, 0x80, 13 << 3)), OK),
-    "zstd, a window of more": (zstd(lambda raw: raw_block(raw, 0x80, 13 << 3 | 1)), DAMAGED),
     "zstd, a wrong checksum": (zstd(lambda raw: raw_block(raw, 0xA4) + bytes(4)), DAMAGED),
-    "zstd, two frames": (zstd(lambda raw: packed(raw[:9]) + packed(raw[9:])), DAMAGED),
-    "zstd and a skippable frame": (zstd(lambda raw: packed(raw) + SKIPPABLE), DAMAGED),
-    "a skippable frame and zstd": (zstd(lambda raw: SKIPPABLE + packed(raw)), DAMAGED),
+    "zstd, two frames": (zstd(lambda raw: packed(raw[:9]) + packed(raw[9:])), OK),
+    "zstd and a skippable frame": (zstd(lambda raw: packed(raw) + SKIPPABLE), OK),
+    "a skippable frame and zstd": (zstd(lambda raw: SKIPPABLE + packed(raw)), OK),
     "zstd and a byte": (zstd(lambda raw: packed(raw) + b"\0"), DAMAGED),
     "two lengths": (framed(decoded=7), DAMAGED),
     "codec 2": (framed(codec=2), TOO_NEW),
@@ -124,20 +109,6 @@ FRAMES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda raw: b"", DAMAGED),
     "field cut": (lambda raw: framed()(raw + b"\xa2\x06\x05ab"), DAMAGED),
     "varint cut": (lambda raw: framed()(raw + b"\xa0\x06\xff"), DAMAGED),
-    "varint of 10 bytes": (lambda raw: framed()(raw + b"\xa0\x06" + b"\xff" * 9 + b"\x7f"), OK),
-    "varint too long": (
-        lambda raw: framed()(raw + b"\xa0\x06" + b"\xff" * 10 + b"\x01"),
-        DAMAGED,
-    ),
-    "tag of 5 bytes": (lambda raw: framed()(raw + b"\xa0\x86\x80\x80\x00\x07"), OK),
-    "tag of 6 bytes": (lambda raw: framed()(raw + b"\xa0\x86\x80\x80\x80\x00\x07"), DAMAGED),
-    "length of 5 bytes": (lambda raw: framed()(raw + b"\xa2\x06\x81\x80\x80\x80\x00x"), OK),
-    "length of 6 bytes": (
-        lambda raw: framed()(raw + b"\xa2\x06\x81\x80\x80\x80\x80\x00x"),
-        DAMAGED,
-    ),
-    "262,144 tiny fields": (lambda raw: framed()(tiny(raw, 262_144)), OK),
-    "262,145 tiny fields": (lambda raw: framed(codec=1)(tiny(raw, 262_145)), DAMAGED),
     "message cut": (lambda raw: framed()(raw[:-1]), DAMAGED),
     "message as long as may be": (lambda raw: framed()(padded(raw, 1 << 23)), OK),
     "message too long": (lambda raw: framed()(padded(raw, (1 << 23) + 1)), DAMAGED),

@@ -151,7 +151,7 @@ func (s *source) readDefinitions(r *reference, into map[string]*definition) erro
 	found := make([]*definition, b.rows)
 	for i := range b.rows {
 		message := b.columns["definition"].bytes(i)
-		if err := checkInner(wireDefinition, message); err != nil {
+		if err := checkWire(wireDefinition, message); err != nil {
 			return damage("DEFINITIONS: row %d: %s", i, err)
 		}
 		d := decodeDefinition(message).kept(b.columns["revision"].int64(i))

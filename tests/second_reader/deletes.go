@@ -376,7 +376,7 @@ func (s *source) readTombstones(r *reference, into *deletes) error {
 	var last *tombstone
 	for i := range b.rows {
 		message := b.columns["tombstone"].bytes(i)
-		if err := checkInner(wireTombstone, message); err != nil {
+		if err := checkWire(wireTombstone, message); err != nil {
 			return damage("TOMBSTONES: row %d: %s", i, err)
 		}
 		if err := s.budget.take(int64(400 + 4*len(message))); err != nil {

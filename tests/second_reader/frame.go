@@ -21,10 +21,7 @@ const (
 	kindCheckpoint   = 2
 	kindSegment      = 3
 	kindDeletes      = 5
-	maxTinyFields    = 262144
-	maxZstdWindow    = 8 << 20
 	maxHeldObject    = memory / 2
-	zstdMagic        = 0xFD2FB528
 	formatVersion    = 1
 	codecNone        = 0
 	codecZstd        = 1
@@ -173,37 +170,12 @@ func decodeMessage(codec byte, stored []byte, decoded uint32) ([]byte, error) {
 		}
 		return stored, nil
 	}
-	if err := checkZstdFrame(stored, uint64(decoded)); err != nil {
-		return nil, err
-	}
 	return unzstd(stored, int64(decoded))
 }
 
 // checkMessage is check 6.
 func checkMessage(message []byte, kind byte) error {
-	return checkInner(frameMessages[kind], message)
-}
-
-// checkInner holds a message within a column to section 3.2.
-func checkInner(shape *wireMessage, message []byte) error {
-	if err := checkTiny(message); err != nil {
-		return err
-	}
-	return checkWire(shape, message)
-}
-
-// checkTiny is the cheap bound for the number of tiny fields.
-func checkTiny(message []byte) error {
-	tiny := 0
-	for i := 0; i+1 < len(message); i++ {
-		if message[i]&7 == 2 && message[i+1] < 8 {
-			tiny++
-		}
-	}
-	if tiny > maxTinyFields {
-		return damage("too many tiny fields")
-	}
-	return nil
+	return checkWire(frameMessages[kind], message)
 }
 
 var decoder = func() *zstd.Decoder {
@@ -222,79 +194,4 @@ func unzstd(source []byte, length int64) ([]byte, error) {
 		return nil, damage("zstd cannot be decoded")
 	}
 	return out, nil
-}
-
-// checkZstdFrame looks at the form of the one frame that a message is: RFC 8878, section 3.1.1.
-func checkZstdFrame(source []byte, decoded uint64) error {
-	wrong := func(what string) error { return damage("zstd: %s", what) }
-	at := 0
-	number := func(bytes int) uint64 {
-		var n uint64
-		for i := 0; i < bytes; i++ {
-			if at < len(source) {
-				n |= uint64(source[at]) << (8 * i)
-			}
-			at++ // beyond the end shows below
-		}
-		return n
-	}
-	if number(4) != zstdMagic {
-		return wrong("no frame")
-	}
-	descriptor := number(1)
-	single := descriptor>>5&1 == 1
-	if descriptor>>3&1 != 0 {
-		return wrong("reserved bit")
-	}
-	window := uint64(0)
-	if !single {
-		b := number(1)
-		window = 1 << (10 + b>>3)
-		window += window / 8 * (b & 7)
-	}
-	if number([]int{0, 1, 2, 4}[descriptor&3]) != 0 {
-		return wrong("names a dictionary")
-	}
-	var content uint64
-	switch descriptor >> 6 {
-	case 0:
-		if !single {
-			return wrong("declares no content size")
-		}
-		content = number(1)
-	case 1:
-		content = number(2) + 256
-	case 2:
-		content = number(4)
-	case 3:
-		content = number(8)
-	}
-	if content != decoded {
-		return wrong("declares another content size")
-	}
-	if window > maxZstdWindow {
-		return wrong("window too large")
-	}
-	for last := false; !last; {
-		if at+3 > len(source) {
-			return wrong("ends early")
-		}
-		block := number(3)
-		last = block&1 == 1
-		switch block >> 1 & 3 {
-		case 1:
-			at++
-		case 3:
-			return wrong("reserved block type")
-		default:
-			at += int(block >> 3)
-		}
-	}
-	if descriptor>>2&1 == 1 {
-		at += 4
-	}
-	if at != len(source) {
-		return wrong("is not exactly one frame")
-	}
-	return nil
 }

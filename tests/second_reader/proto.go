@@ -9,10 +9,12 @@ import (
 // cannot fail, and what it gives is taken apart by the functions that know the messages.
 
 const (
-	wireVarint  = 0
-	wireFixed64 = 1
-	wireBytes   = 2
-	wireFixed32 = 5
+	wireVarint   = 0
+	wireFixed64  = 1
+	wireBytes    = 2
+	wireGroup    = 3
+	wireGroupEnd = 4
+	wireFixed32  = 5
 )
 
 type wireField struct {
@@ -67,6 +69,16 @@ func nextField(data []byte) (f wireField, rest []byte, err error) {
 		}
 		f.bytes = data[:size:size]
 		return f, data[size:], nil
+	case wireGroup:
+		for inner := (wireField{}); inner.wire != wireGroupEnd; {
+			if inner, data, err = nextField(data); err != nil {
+				return f, nil, err
+			}
+			if inner.wire == wireGroupEnd && inner.number != f.number {
+				return f, nil, damage("protobuf: the end of another group")
+			}
+		}
+	case wireGroupEnd:
 	default:
 		return f, nil, damage("protobuf: wire type %d", f.wire)
 	}
@@ -102,6 +114,9 @@ func checkWire(m *wireMessage, data []byte) error {
 			return err
 		}
 		data = rest
+		if f.wire == wireGroupEnd {
+			return damage("protobuf: the end of no group")
+		}
 		if f.wire != wireBytes {
 			continue
 		}

@@ -192,7 +192,7 @@ func decodeMember(message []byte) (m member) {
 
 func decodeAction(message []byte) (a rawAction) {
 	var body joined
-	kind, unknown := 0, false
+	kind := 0
 	each(message, func(f wireField) {
 		switch {
 		case f.number <= lastAction && f.wire == wireBytes:
@@ -200,15 +200,10 @@ func decodeAction(message []byte) (a rawAction) {
 				kind, body = int(f.number), joined{} // another member of the oneof clears the former
 			}
 			body.add(f.bytes)
-		case f.number != actionOptional:
-			unknown = true
 		case f.is(actionOptional, wireVarint):
 			a.optional = f.value != 0
 		}
 	})
-	if unknown || kind == 0 {
-		return a
-	}
 	a.kind, a.body = kind, body.bytes
 	return a
 }
