@@ -119,8 +119,6 @@ def decode_bitmap(
         found = _bitmap(data)
     except ValueError as error:
         raise damaged(key, f"holds a bitmap that can't be read: {error}") from error
-    if found.serialize() != data:
-        raise damaged(key, "holds a bitmap with bytes that mean nothing")
     if not 0 < len(found) == cardinality:
         raise damaged(key, f"names {len(found)} rows, the log says {cardinality}")
     if found.max() >= below:

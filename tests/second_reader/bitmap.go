@@ -1,9 +1,6 @@
 package main
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "encoding/binary"
 
 // Bitmaps of 32-bit numbers in Roaring's portable form, as its format specification has it, and section 5.7.
 
@@ -59,33 +56,19 @@ func decodeBitmap(data []byte) ([]span, error) {
 	heads := make([][2]int, count)
 	for i := range heads {
 		heads[i] = [2]int{t.u16(), t.u16() + 1}
-		if t.short || i > 0 && heads[i-1][0] >= heads[i][0] {
-			return nil, damage("bitmap: its containers don't ascend")
-		}
 	}
-	starts := make([]uint32, 0, count)
-	for flags == nil && len(starts) < count || flags != nil && count >= fewNoStarts && len(starts) < count {
-		if starts = append(starts, t.u32()); t.short {
-			return nil, damage("bitmap: ends early")
-		}
+	if flags == nil || count >= fewNoStarts {
+		t.bytes(4 * count) // where each container begins, which follows from their sizes
 	}
 	var found []span
 	for i, head := range heads {
-		if len(starts) > 0 && uint64(starts[i]) != uint64(t.at) {
-			return nil, damage("bitmap: container %d does not begin where it says", i)
-		}
-		isRuns := flags != nil && flags[i/8]>>(i%8)&1 == 1
-		own, right := t.container(isRuns, head[1])
-		if !right || t.short {
-			return nil, damage("bitmap: container %d is wrong", i)
-		}
 		key := uint32(head[0]) << 16
-		for _, s := range own {
+		for _, s := range t.container(flags != nil && flags[i/8]>>(i%8)&1 == 1, head[1]) {
 			found = append(found, span{key | s.first, key | s.last})
 		}
-	}
-	if t.at != len(data) {
-		return nil, damage("bitmap: bytes behind it")
+		if t.short {
+			return nil, damage("bitmap: ends early")
+		}
 	}
 	return joinSpans(found), nil
 }
@@ -93,65 +76,46 @@ func decodeBitmap(data []byte) ([]span, error) {
 // header gives the number of containers, and which of them hold runs; nil: none does.
 func (t *taker) header() (count int, flags []byte, err error) {
 	cookie := t.u32()
-	if cookie&0xffff != cookieRuns {
-		many := t.u32()
-		if t.short || cookie != cookiePlain || many < 1 || many > 1<<16 {
-			return 0, nil, damage("bitmap: no header of one")
-		}
-		return int(many), nil, nil
+	if cookie&0xffff == cookieRuns {
+		count = int(cookie>>16) + 1
+		return count, t.bytes((count + 7) / 8), nil
 	}
-	count = int(cookie>>16) + 1
-	flags = t.bytes((count + 7) / 8)
-	some := 0
-	for _, b := range flags {
-		some |= int(b)
+	many := t.u32()
+	if t.short || cookie != cookiePlain || many > 1<<16 {
+		return 0, nil, damage("bitmap: no header of one")
 	}
-	if t.short || some == 0 || count%8 != 0 && flags[len(flags)-1]>>(count%8) != 0 {
-		return 0, nil, damage("bitmap: wrong flags of containers of runs")
-	}
-	return count, flags, nil
+	return int(many), nil, nil
 }
 
-func (t *taker) container(isRuns bool, size int) ([]span, bool) {
+func (t *taker) container(isRuns bool, size int) []span {
 	switch {
 	case isRuns:
-		return t.runs(size)
+		return t.runs()
 	case size <= mostListed:
 		return t.list(size)
 	}
-	return t.bitset(size)
+	return t.bitset()
 }
 
-func (t *taker) runs(size int) (found []span, right bool) {
-	count, sum := t.u16(), 0
-	for range count {
-		first, more := t.u16(), t.u16()
-		last := first + more
-		if t.short || last > 0xffff || len(found) > 0 && first <= int(found[len(found)-1].last)+1 {
-			return nil, false
-		}
-		found = append(found, span{uint32(first), uint32(last)})
-		sum += more + 1
+func (t *taker) runs() (found []span) {
+	for range t.u16() {
+		first := t.u16()
+		found = append(found, span{uint32(first), uint32(min(first+t.u16(), 0xffff))})
 	}
-	return found, sum == size
+	return found
 }
 
-func (t *taker) list(size int) (found []span, right bool) {
+func (t *taker) list(size int) (found []span) {
 	raw := t.bytes(2 * size)
 	for i := range size {
 		number := uint32(binary.LittleEndian.Uint16(raw[2*i:]))
-		if t.short || i > 0 && found[i-1].last >= number {
-			return nil, false
-		}
 		found = append(found, span{number, number})
 	}
-	return found, true
+	return found
 }
 
-func (t *taker) bitset(size int) (found []span, right bool) {
-	raw, count := t.bytes(bitsetBytes), 0
-	for i, b := range raw {
-		count += bits.OnesCount8(b)
+func (t *taker) bitset() (found []span) {
+	for i, b := range t.bytes(bitsetBytes) {
 		for bit := range 8 {
 			if b>>bit&1 == 1 {
 				number := uint32(8*i + bit)
@@ -159,5 +123,5 @@ func (t *taker) bitset(size int) (found []span, right bool) {
 			}
 		}
 	}
-	return found, count == size
+	return found
 }
