@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CorruptError, ForkError, LakelogError, SnapshotPruned
+from ...errors import CorruptError, ForkError, LakelogError, RevisionNotFound, SnapshotPruned
 from ..format.names import LogObject, parse_log_object
 from .cut_checks import iso
 
@@ -40,6 +40,9 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
         ClockWarning: The time is the store's now, or later, and the head is later still.
     Requests: as `load`, twice if the time lies before the head.
     """
+    if listing.head < 0:
+        log.load(None, listing)  # refused as the head is, if names are there that lead nowhere
+        return None
     state, broken = _newest_sound(log, listing)
     if state is not None and state.revision >= 0 and state.committed_at_us <= at_us:
         if broken is not None and at_us > state.committed_at_us:
@@ -50,7 +53,7 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
             raise broken
         return None
     _tell_of_future(log, state, at_us)
-    revision = state.history.revision_at(at_us)
+    revision = _revision_at(state, at_us)
     if revision is None and state.history.holds(0):
         return None
     if revision is not None:
@@ -65,6 +68,17 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
         key=f"{log.writer}/{log.database}",
         hint="Ask for a later time",
     )
+
+
+def _revision_at(state: State, at_us: int) -> int | None:
+    """The newest revision committed at or before a time. The history is asked for times below the
+    base's own alone."""
+    for transaction in reversed(state.tail):
+        if transaction.message.commit.committed_at_us <= at_us:
+            return transaction.message.revision
+    if state.base is not None and state.base.message.committed_at_us <= at_us:
+        return state.base.message.revision
+    return state.history.revision_at(at_us)
 
 
 def _tell_of_future(log: LogReader, head: State, at_us: int) -> None:
@@ -92,6 +106,10 @@ def _newest_sound(log: LogReader, listing: Listing) -> tuple[State | None, Lakel
     while target >= 0:
         try:
             return log.load(target, listing if broken is None else None), broken
+        except (RevisionNotFound, SnapshotPruned):
+            if broken is None:
+                raise
+            break  # nothing below can be read either: it is the head's error that counts
         except (ForkError, CorruptError) as error:
             if broken is None and listing.lowest > 0:
                 listing = log.names(listing.incarnation)

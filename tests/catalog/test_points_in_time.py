@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
+from unittest import mock
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.cut import Cut, Position
+from lakelog.catalog.log.state import State
+from lakelog.catalog.read.log_reader import CheckpointWarning
 from lakelog.catalog.read.points_in_time import ClockWarning
 from lakelog.errors import (
+    CorruptError,
+    CorruptObject,
+    ForkError,
     InvalidName,
     InvalidToken,
     NaiveTime,
@@ -316,3 +322,50 @@ def test_time_travel_against_a_list_of_commits(steps, every):
         else:
             with pytest.raises(TimeBeforeFirstCommit):
                 catalog.snapshot("db", moment(at_us))
+
+
+# --- Damage ---------------------------------------------------------------------------------------
+
+
+def test_a_log_without_a_revision_that_counts_is_refused_at_a_time_as_at_its_head(
+    catalog_of_two, store
+):
+    """It is damaged, and no log that begins later: its rows may not go without a word."""
+    for key in [item.key for item in store.list("B/db/transactions/")]:
+        store.put(key.replace("/998-", "/997-"), store.get(key))
+        store.delete([key])
+    store.delete([item.key for item in store.list("B/db/mirror/")])
+    for as_of in (None, moment(START_US * 2)):
+        with pytest.raises(CorruptError, match="B/db"):
+            Catalog(store).snapshot("db", as_of)
+
+
+def test_where_no_revision_can_be_read_a_time_is_refused_for_what_fails_at_the_head(
+    catalog_of_two, store
+):
+    newest, *older = sorted(item.key for item in store.list("B/db/transactions/"))
+    with catalog_of_two.writer("B", "db") as writer:
+        assert writer.checkpoint().revision == 2
+    store.delete([item.key for item in store.list("B/db/mirror/")])
+    store.put(newest[: -len("01234567.transaction")] + "01234567.transaction", store.get(newest))
+    store.delete([older[-1]])
+    for as_of in (None, moment(START_US * 2)):
+        with pytest.raises(ForkError):
+            Catalog(store).snapshot("db", as_of)
+
+
+def test_the_history_is_needed_for_times_below_the_base_alone(catalog, fake):
+    writer = catalog.writer("w", "db", checkpoint_every=3)
+    times = []
+    for value in range(5):
+        times.append(moment(write(writer, value).committed_at_us))
+        fake.move(1)
+    writer.close()
+    broken = CorruptObject("REFERENCES", key="r")
+    with mock.patch.object(State, "load_history", side_effect=broken):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            later = [catalog.snapshot("db", at).cut.writers["w"].revision for at in times[2:]]
+        assert later == [2, 3, 4]
+        with pytest.warns(CheckpointWarning), pytest.raises(CorruptObject):
+            catalog.snapshot("db", times[0])
