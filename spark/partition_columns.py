@@ -5,7 +5,7 @@ The names of partitions say which columns to look at, no more: anything may be n
 That a file has one value of a column, and which, the log's statistics say, or, of a column that the
 file lacks, its partition's name. Where it isn't known, the column is read like any other.
 
-Source: docs/format.md, sections 2.1 and 5.4.
+Source: docs/format.md, section 5.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether a put that succeeded is a commit: not where the log was lost and rebuilt meanwhile.
 
-Source: docs/format.md, section 10.1.
+Source: docs/format.md, section 10; docs/protocol.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ On a store with put-if-absent the name is agreed and one put wins it; on a plain
 random, and looking before and after tells whether anybody else stands on the revision. What was
 put and got no answer stays in doubt until the log tells: `log.attempts` has its fate.
 
-Source: docs/format.md, sections 10.1 and 10.2.
+Source: docs/format.md, section 10; docs/protocol.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Values of columns that a file lacks, told by the name of its partition, as `month=11`. Pure.
 
-Source: docs/format.md, sections 2.1 and 5.4.
+Source: docs/format.md, section 5.4.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def _names(keys: pa.Table, by: Sequence[str]) -> list[str]:
 
 
 def texts_of(values: pa.ChunkedArray) -> list[str | None]:
-    """Values as they stand in names of partitions. Source: docs/format.md, section 2.1."""
+    """Values as they stand in names of partitions. Source: docs/format.md, section 5.4."""
     types, kind = pa.types, values.type
     if types.is_decimal(kind):
         return [None if value is None else format(value, "f") for value in values.to_pylist()]

@@ -1,6 +1,6 @@
 """Names of partitions that say values of columns, as `year=2026/month=11`, as Hive has them. Pure.
 
-Source: docs/format.md, section 2.1.
+Source: docs/format.md, section 5.4.
 """
 
 from __future__ import annotations

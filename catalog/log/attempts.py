@@ -4,7 +4,7 @@ Pure.
 Whoever commits asks the store for a name and may never hear the answer. From before the put a
 transaction is in doubt; what stands in the log tells, whoever else has said something.
 
-Source: docs/format.md, section 10.1.
+Source: docs/format.md, section 10; docs/protocol.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether another owner has taken over the log: judged by what stands in it, with no lease and no
 clock. Pure.
 
-Source: docs/format.md, section 10.3; docs/protocol.md.
+Source: docs/format.md, section 10; docs/protocol.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A rebuild of a lost log takes every name that a living committer may still use, 
 tell: they carry the slot seed of who wrote them, from which names follow. A name that none tells
 can't be taken, so whoever commits under it looks at the log once more before it believes a success.
 
-Source: docs/format.md, sections 10.1 and 10.6.
+Source: docs/format.md, sections 10 and 10.6.
 """
 
 from __future__ import annotations
