@@ -4,7 +4,6 @@ into an exit code.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import difflib
 import importlib.abc
@@ -47,23 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code; see `lakelog.cli.errors`. No exception comes out.
     """
-    code = _main(argv)
-    if argv is None and "duckdb" in sys.modules:
-        _end(code)
-    return code
-
-
-def _end(code: int) -> None:
-    """End the process, which is the command's own, without taking Python down first: a thread of
-    Arrow's that still reads ahead for DuckDB, and calls Python meanwhile, would abort it."""
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit(code)
-
-
-def _main(argv: Sequence[str] | None) -> int:
     redact = errors.begin()
     if argv is None:
         if _ASKED_TO_COMPLETE in os.environ:

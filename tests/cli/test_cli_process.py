@@ -31,6 +31,15 @@ def run(*args: object, module: bool = True, **env: str) -> subprocess.CompletedP
     )
 
 
+def test_pyarrow_still_imports_pandas_by_itself():
+    """If this fails, it doesn't: delete `_do_without_pandas` in `cli/main.py`."""
+    script = "import sys, pyarrow; pyarrow.array([1]); print('pandas' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
+
+
 def test_results_go_to_stdout_and_errors_to_stderr(weather):
     good = run("tables", weather, "weather", "-o", "json")
     assert (good.returncode, good.stderr) == (0, "")

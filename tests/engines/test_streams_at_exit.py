@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -55,6 +56,30 @@ def test_a_program_that_asked_for_the_first_row_ends_well(lake, how):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "1" in done.stdout
+
+
+# The reason for `until_exit`, without lakelog: a thread of Arrow's reads ahead while Python ends.
+BARE = """
+import time
+import pyarrow as pa
+import pyarrow.dataset as ds
+schema = pa.schema([("a", pa.int64())])
+def slowly():
+    for number in range(10_000):
+        time.sleep(0.02)
+        yield pa.record_batch({"a": [number]}, schema=schema)
+reader = pa.RecordBatchReader.from_batches(schema, slowly())
+rows = ds.Scanner.from_batches(reader).to_reader()
+print(len(rows.read_next_batch()))
+"""
+
+
+def test_arrow_still_aborts_a_program_that_ends_while_it_reads_ahead():
+    """If this fails, Arrow ends its threads: delete `catalog/data/until_exit.py`."""
+    done = subprocess.run(
+        [sys.executable, "-c", BARE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGABRT, "1\n")
 
 
 # Exit handlers that stand before lakelog's run after it.
