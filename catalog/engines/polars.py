@@ -9,6 +9,7 @@ read.
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -87,7 +88,9 @@ def _as_arrow(predicate: polars.Expr, schema: pa.Schema, pl: Any) -> Any | None:
         if _has_zones(predicate, schema):
             return None
         pl.scan_pyarrow_dataset(listener).filter(predicate).collect()
-    except Exception:  # whatever it is: then nothing is skipped, and Polars itself filters
+    except Exception as error:  # whatever it is: Polars itself filters
+        what = f"{type(error).__name__}: {error}: nothing is skipped by a filter of Polars"
+        warnings.warn(what, RuntimeWarning, stacklevel=2)
         return None
     return listener.heard
 
