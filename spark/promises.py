@@ -27,6 +27,7 @@ package io.lakelog.spark;
 
 import java.lang.reflect.Field;
 import java.util.ArrayList;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
@@ -42,22 +43,15 @@ import scala.runtime.BoxedUnit;
 public final class LakePromises extends scala.runtime.AbstractFunction1 {
     /** Have a session's analyzer refuse them. */
     public static void addTo(SparkSession session) throws Exception {
-        Object analyzer = session.sessionState().analyzer();
-        for (Class each = analyzer.getClass(); each != null; each = each.getSuperclass()) {
-            Field[] fields = each.getDeclaredFields();
-            for (int i = 0; i < fields.length; i++) {
-                if (fields[i].getName().equals("extendedCheckRules")) {
-                    fields[i].setAccessible(true);
-                    ArrayList checks = new ArrayList(
-                        CollectionConverters.asJava((Seq) fields[i].get(analyzer)));
-                    checks.add(new LakePromises());
-                    fields[i].set(
-                        analyzer, ArraySeq.unsafeWrapArray(checks.toArray(new Function1[0])));
-                    return;
-                }
-            }
+        Analyzer analyzer = session.sessionState().analyzer();
+        Field field = PrivateField.of(analyzer.getClass(), "extendedCheckRules", Seq.class);
+        ArrayList checks = new ArrayList(CollectionConverters.asJava((Seq) field.get(analyzer)));
+        LakePromises check = new LakePromises();
+        checks.add(check);
+        field.set(analyzer, ArraySeq.unsafeWrapArray(checks.toArray(new Function1[0])));
+        if (!analyzer.extendedCheckRules().contains(check)) {
+            throw new NoSuchFieldException("The analyzer doesn't look at extendedCheckRules");
         }
-        throw new NoSuchFieldException("Spark keeps its checks elsewhere");
     }
 
     public Object apply(Object plan) {

@@ -11,7 +11,8 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+import warnings
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -207,5 +208,11 @@ def register(spark: SparkSession) -> None:
     if hasattr(spark, "_jsparkSession"):
         from .swap import add_rule
 
-        with suppress(SparkUnsupported):  # then the source reads all by itself
+        try:
             add_rule(spark)
+        except SparkUnsupported as error:
+            warnings.warn(
+                f"format('lakelog') reads in Python, several times slower: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )

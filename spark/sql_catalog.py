@@ -26,6 +26,7 @@ from .access import Access
 from .filters_java import FILTERS
 from .insert_partitions import insert_partitions
 from .janino import compile_texts, first_line, new_instance
+from .jvm_errors import told_apart
 from .read import frame_of
 from .selection import selection
 from .sql_catalog_java import CATALOG
@@ -110,13 +111,16 @@ def attach(
     access = Access.of(spark, url, storage_options, location_options)
     installer, session = _installer(spark)
     add_rule(spark)
-    if not installer.isFree(session, name):
+    with told_apart(_unfit(spark)):
+        is_free = installer.isFree(session, name)
+    if not is_free:
         raise InvalidName(
             f"Spark has another catalog {name!r}", key=name, hint="Give the lake another name"
         )
     ensure_callback_server_started(spark.sparkContext._gateway)
     answers = _Answers(spark, access, as_of, writer, progress)
-    installer.attach(session, name, answers, writer is not None)
+    with told_apart(_unfit(spark)):
+        installer.attach(session, name, answers, writer is not None)
 
 
 def detach(spark: SparkSession, name: str) -> bool:
@@ -128,7 +132,8 @@ def detach(spark: SparkSession, name: str) -> bool:
         SparkUnsupported: As `attach`.
     """
     installer, session = _installer(spark)
-    return bool(installer.detach(session, name))
+    with told_apart(_unfit(spark)):
+        return bool(installer.detach(session, name))
 
 
 def create_views(
@@ -158,6 +163,10 @@ def create_views(
         frame = frame_of(spark, access, selection(snapshot, table))
         frame.createOrReplaceTempView(f"`{(prefix + table).replace('`', '``')}`")
     return snapshot.token
+
+
+def _unfit(spark: SparkSession) -> str:
+    return f"lakelog's catalog doesn't fit Spark {spark.version}"
 
 
 def _installer(spark: SparkSession) -> tuple[Any, Any]:

@@ -9,10 +9,10 @@ INSTALLER_CLASS = "io.lakelog.spark.SqlInstaller"
 INSTALLER = """
 package io.lakelog.spark;
 
-import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.execution.SparkStrategy;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.mutable.HashMap;
@@ -22,7 +22,12 @@ public final class SqlInstaller {
     /** Make a lake known to a session under a name, in the place of what had the name. */
     public void attach(SparkSession session, String name, BiFunction python, boolean writes)
         throws Exception {
-        catalogs(session).put(name, new LakeCatalog(name, python, writes));
+        LakeCatalog catalog = new LakeCatalog(name, python, writes);
+        catalogs(session).put(name, catalog);
+        if (!finds(session, name, catalog)) {
+            catalogs(session).remove(name);
+            throw new NoSuchFieldException("Spark doesn't find catalog " + name);
+        }
         ArrayList strategies = new ArrayList(
             CollectionConverters.asJava(session.experimental().extraStrategies()));
         for (int i = 0; i < strategies.size(); i++) {
@@ -31,6 +36,14 @@ public final class SqlInstaller {
         strategies.add(new LakeStrategy(session));
         session.experimental().extraStrategies_$eq(
             ArraySeq.unsafeWrapArray(strategies.toArray(new SparkStrategy[0])));
+    }
+
+    private static boolean finds(SparkSession session, String name, LakeCatalog catalog) {
+        try {
+            return session.sessionState().catalogManager().catalog(name) == catalog;
+        } catch (Exception error) { // Spark has no such catalog
+            return false;
+        }
     }
 
     /** Whether there was such a lake. */
@@ -51,17 +64,9 @@ public final class SqlInstaller {
     }
 
     private static HashMap catalogs(SparkSession session) throws Exception {
-        Object manager = session.sessionState().catalogManager();
-        for (Class each = manager.getClass(); each != null; each = each.getSuperclass()) {
-            Field[] fields = each.getDeclaredFields();
-            for (int i = 0; i < fields.length; i++) {
-                if (fields[i].getName().equals("catalogs")) {
-                    fields[i].setAccessible(true);
-                    return (HashMap) fields[i].get(manager);
-                }
-            }
-        }
-        throw new IllegalStateException("Spark keeps its catalogs elsewhere");
+        CatalogManager manager = session.sessionState().catalogManager();
+        return (HashMap) PrivateField.of(manager.getClass(), "catalogs", HashMap.class)
+            .get(manager);
     }
 }
 """

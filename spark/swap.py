@@ -24,7 +24,7 @@ from .native import is_switched_off
 from .promises import PROMISES
 from .read import natively
 from .stream_options import is_followed
-from .swap_java import ROWS, SOURCE_ROWS, SWAP
+from .swap_java import PRIVATE_FIELD, ROWS, SOURCE_ROWS, SWAP
 from .swap_rule_java import RULE, RULES, RULES_CLASS, UNCHOSEN
 from .urls import supports_url
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .source import LakelogDataSource
 
 _TEXTS: Final = (  # each may use those before
-    ROWS, SOURCE_ROWS, PROMISES, SWAP, UNCHOSEN, RULE, RULES,
+    ROWS, PRIVATE_FIELD, SOURCE_ROWS, PROMISES, SWAP, UNCHOSEN, RULE, RULES,
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def add_rule(spark: SparkSession) -> Any:
     """
     from pyspark.java_gateway import ensure_callback_server_started
 
-    with _compiling, told_apart(f"lakelog's rule doesn't compile on Spark {spark.version}"):
+    with _compiling, told_apart(f"lakelog's rule doesn't fit Spark {spark.version}"):
         gateway = spark.sparkContext._gateway
         found = next((one for one in _compiled if one.gateway is gateway), None)
         if found is None:

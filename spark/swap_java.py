@@ -17,18 +17,46 @@ public interface LakeRows {
 }
 """
 
+# Some of what a session is made with has no public way in. A version of Spark that keeps it
+# otherwise must be refused when lakelog is installed, before it gives other rows.
+PRIVATE_FIELD = """
+package io.lakelog.spark;
+
+import java.lang.reflect.Field;
+
+/** Private fields of Spark's classes. */
+public final class PrivateField {
+    /** Returns the field of a class, or of one that it extends, if it is of this very type. */
+    public static Field of(Class owner, String name, Class type) throws NoSuchFieldException {
+        for (Class each = owner; each != null; each = each.getSuperclass()) {
+            Field[] fields = each.getDeclaredFields();
+            for (int i = 0; i < fields.length; i++) {
+                if (fields[i].getName().equals(name) && fields[i].getType() == type) {
+                    fields[i].setAccessible(true);
+                    return fields[i];
+                }
+            }
+        }
+        throw new NoSuchFieldException(
+            owner.getName() + " has no field " + name + " of type " + type.getName());
+    }
+}
+"""
+
 # The source in Python was made by another process, which has fixed the cut: it comes here as that
 # process has pickled it. Its frame lives as long as Spark's own object for the source, and serves
 # while the session's settings are those that it was planned under: under others it may read
 # something else, or not be possible at all. Whatever goes wrong, other than that Python refuses,
-# leaves the table to the source.
+# leaves the table to the source, and Spark's log says why, once for each cause.
 SOURCE_ROWS = """
 package io.lakelog.spark;
 
 import java.lang.reflect.Field;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.classic.Dataset;
@@ -37,13 +65,20 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.internal.SQLConf$;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 
 public final class SourceRows {
+    private static final int CAUSES = 100;
+    private static final Set LOGGED = Collections.synchronizedSet(new HashSet());
+    private final Field ds;
     private final BiFunction python;
     private final Map known = Collections.synchronizedMap(new WeakHashMap());
 
-    public SourceRows(BiFunction python) { this.python = python; }
+    public SourceRows(BiFunction python) throws NoSuchFieldException {
+        this.python = python;
+        this.ds = PrivateField.of(PythonTable.class, "ds", PythonDataSourceV2.class);
+    }
 
     /** Whether it is a table of the source in Python. */
     public static boolean isSource(Table table) {
@@ -57,9 +92,7 @@ public final class SourceRows {
         PythonDataSourceV2 source;
         Object settings = SQLConf$.MODULE$.get().getAllConfs();
         try {
-            Field field = PythonTable.class.getDeclaredField("ds");
-            field.setAccessible(true);
-            source = (PythonDataSourceV2) field.get(relation.table());
+            source = (PythonDataSourceV2) ds.get(relation.table());
             Object[] before = (Object[]) known.get(source);
             if (before != null && before[1].equals(settings)) { return (Dataset) before[0]; }
             byte[] pickled = source.getOrCreateDataSourceInPython(
@@ -67,6 +100,7 @@ public final class SourceRows {
             ).dataSource();
             answer = (List) python.apply(pickled, null);
         } catch (Exception error) {
+            logOnce(error);
             return null;
         }
         if (answer.get(0).equals("refused")) {
@@ -78,6 +112,13 @@ public final class SourceRows {
             known.put(source, new Object[] {found, settings});
         }
         return found;
+    }
+
+    private static void logOnce(Exception error) {
+        if (LOGGED.size() < CAUSES && LOGGED.add(error.toString())) {
+            LoggerFactory.getLogger(SourceRows.class).error(
+                "format('lakelog') reads in Python, several times slower", error);
+        }
     }
 }
 """

@@ -113,9 +113,10 @@ public final class LakeRules {
 
     /** Give it to a session, and the check of what schemas promise. */
     public void add(SparkSession session, BiFunction python) throws Exception {
+        LakeRule rule = new LakeRule(new SourceRows(python));
         LakePromises.addTo(session);
         ArrayList rules = of(session);
-        rules.add(new LakeRule(new SourceRows(python)));
+        rules.add(rule);
         session.experimental().extraOptimizations_$eq(
             ArraySeq.unsafeWrapArray(rules.toArray(new Rule[0])));
     }
