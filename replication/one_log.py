@@ -198,7 +198,7 @@ class OneLog:
             self._mirror.before_send(state)
             self.mover.put(transaction.key, body)
             apply(state, transaction)
-            self._mirror.committed(state.revision, transaction.key, body)
+            self._mirror.committed(state.revision, transaction.key, transaction.digest, body)
             check_writer_features(state)
             self.copied.commits += 1
             self._look = False  # what a run before had brought was for the first range

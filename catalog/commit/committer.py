@@ -251,6 +251,7 @@ class Committer:
             if not pending:
                 return
             self.refuse_fenced()
+            self.mirror.before_send(self.state)  # may take long: before ages are looked at
             admitted = admit(self.state, pending, results, self._limits())
             if self._listings == listings and withdraw_stale(pending, results):
                 self.absorb()  # what doesn't fit may have been true long ago
@@ -337,7 +338,6 @@ class Committer:
     def _send(self, attempt: Attempt, intents: Sequence[Intent], results: Results) -> bool:
         """Ask for the next revision. True: the state is new, and tells whose it is. False: somebody
         else has it."""
-        self.mirror.before_send(self.state)
         before, asked_at = self.state.revision, self._clocks.now()
         self._interrupted_revision = before
         try:
@@ -350,7 +350,9 @@ class Committer:
                 self._look_again(before)
             else:
                 apply(self.state, attempt.decoded)
-                self.mirror.committed(attempt.item.revision, attempt.key, attempt.body)
+                self.mirror.committed(
+                    attempt.item.revision, attempt.key, attempt.decoded.digest, attempt.body
+                )
                 self._seen_at = asked_at
                 self._told_head = self.state.revision if is_told(self.state) else None
                 row = transaction_row(attempt.decoded)
