@@ -26,7 +26,12 @@ from ...errors import (
 )
 from ..format.frame import HEADER_BYTES
 from ..format.names import LogObject, mirror_key, segments_folder
-from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
+from ..format.objects import (
+    DecodedCheckpoint,
+    DecodedTransaction,
+    decode_checkpoint,
+    decode_transaction,
+)
 from ..format.pieces import Piece, open_segment
 from ..log.checkpoint_state import state_of_checkpoint
 from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
@@ -359,6 +364,10 @@ class LogReader(LogFolder):
         """
         key = self.folder + item.name
         decoded = decode_checkpoint(self.store.get(key), key)
+        return self._with_reader(state_of_checkpoint(decoded, self.writer, self.database))
+
+    def checkpoint_of(self, decoded: DecodedCheckpoint) -> State:
+        """Returns the state of a decoded checkpoint. Its parts are read when they are asked for."""
         return self._with_reader(state_of_checkpoint(decoded, self.writer, self.database))
 
     def _replay(self, state: State, found: list[tuple[LogObject, bytes]], listing: Listing) -> None:
