@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.commit.checkpointer import put_segments
 from ..catalog.format.frame import FrameKind, decode_frame
-from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import base_folder, mirror_key, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.read.log_reader import LogReader
@@ -324,7 +323,7 @@ def _remove(catalog: Catalog, step: Step, left: list[str]) -> bool:
         ) as tx,
     ):
         try:
-            tx.remove(path, table=step.table) if not is_in_place(path) else tx.remove(path)
+            tx.remove(path)
         except LakelogError as error:
             left.append(f"{step.target}: {error.message}")
             return False
