@@ -344,11 +344,11 @@ class MissingTransaction(CorruptError):
 
 
 class LogLost(CorruptError):
-    """The log is gone, and its mirror says that there was one: repair it before writing."""
+    """Data files say that there was a log, and there is none: rebuild it before writing."""
 
 
 class LostTail(CorruptError):
-    """The log has lost its newest transactions: its mirror goes further. Repair it first."""
+    """Data files say that the log was longer than it is, or that it is not theirs."""
 
 
 class UnsupportedFeature(CorruptError):

@@ -1,4 +1,4 @@
-"""What every maintenance step works with: a store, whose log, a clock, margins, and who is told.
+"""What every maintenance step works with: a store, one log, a clock, margins, and a progress sink.
 
 Ages are judged by the store's own clock. A plan may still judge by the planner's; an execution asks
 the store, since a clock that runs ahead makes young objects look old, and those are the ones that a

@@ -1,4 +1,5 @@
-"""What gc or prune is going to delete: a plan (`plans`) with a reason for each object. Pure.
+"""What gc or prune is going to delete: a plan (`plans`) with a reason for each object; and what an
+execution has deleted. Pure.
 
 A saved plan is data of unknown origin, so every key in it must be one that a step of its kind may
 delete at all.
@@ -11,17 +12,21 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import (
+    DataFile,
     base_folder,
     check_id,
     check_path,
     log_folder,
-    parse_actions_file,
+    mirror_log_folder,
+    mirror_segments_folder,
+    parse_data_file,
     parse_deletes_file,
     parse_log_object,
+    parse_replica_file,
     parse_segment_name,
     segments_folder,
 )
@@ -30,14 +35,15 @@ from ..plans.contract import Effect, Field, Group
 from ..plans.saved import decode_plan, encode_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from ..store import ObjectInfo
 
 Kind = Literal["prune", "gc"]
 
 SHOWN_NAMES: Final = 100
-_SUFFIX: Final = ".parquet"
+_DATA: Final = "data/"
+_FOLDERS: Final = 3  # of a data file's path: data, at least one of a partition, the table
 _ANEW: Final = "Make a new plan"
 _ACTION: Final = (Field("key"), Field("size_bytes", "SIZE", style="size"), Field("reason"))
 _KEPT: Final = (
@@ -50,7 +56,7 @@ _KEPT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One object to be deleted.
+    """An object to be deleted.
 
     Attributes:
         key: Relative to the root.
@@ -65,7 +71,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Objects that stay, for one reason.
+    """Objects that stay for one reason.
 
     Attributes:
         reason: Why, in words.
@@ -104,8 +110,7 @@ class Facts:
         keep_from: prune: the oldest revision that retention wants; -1 for gc.
         checkpoint: prune: key of the checkpoint that the log will begin with; empty if there is
             none, and for gc.
-        undecided: gc: whether files were asked for that may have been committed in another life of
-            the log.
+        strays: gc: patterns of paths; files that match are planned though lakelog didn't name them.
     """
 
     head: int
@@ -115,7 +120,7 @@ class Facts:
     exclusive: bool | None = None
     keep_from: int = -1
     checkpoint: str = ""
-    undecided: bool = False
+    strays: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +241,16 @@ def check_plan(plan: Plan) -> Plan:
 
 
 def _log_problem(plan: Plan, key: str) -> str:
-    folder = log_folder(plan.writer, plan.database)
-    segments = segments_folder(plan.writer, plan.database)
-    if key.startswith(segments) and parse_segment_name(key[len(segments) :]) is not None:
+    names = plan.writer, plan.database
+    segments = segments_folder(*names), mirror_segments_folder(*names)
+    folders = log_folder(*names), mirror_log_folder(*names)
+    if any(key.startswith(at) and parse_segment_name(key[len(at) :]) for at in segments):
         return ""
-    item = parse_log_object(key[len(folder) :]) if key.startswith(folder) else None
+    items = [parse_log_object(key[len(at) :]) for at in folders if key.startswith(at)]
+    item = items[0] if items else None
     if item is None:
-        return f"it is no log object below {folder} or {segments}"
-    first = parse_log_object(plan.facts.checkpoint.removeprefix(folder))
+        return f"it is no log object below {' or '.join((*folders, *segments))}"
+    first = parse_log_object(plan.facts.checkpoint.removeprefix(folders[0]))
     if first is None or first.kind != "checkpoint":
         return "the plan names no checkpoint that survives"
     if (item.incarnation, item.revision) >= (first.incarnation, first.revision):
@@ -253,23 +260,87 @@ def _log_problem(plan: Plan, key: str) -> str:
 
 def _data_problem(plan: Plan, key: str) -> str:
     base = base_folder(plan.writer, plan.database)
-    if not key.startswith(base):
-        return f"it is not below {base}"
-    return "" if is_data_path(key[len(base) :]) else "it is no Parquet file below data/"
+    path = key.removeprefix(base)
+    if not key.startswith(base + _DATA) or not _is_path(path):
+        return f"it is not below {base}{_DATA}"
+    if not is_own(path) and not is_asked_for(path, plan.facts.strays):
+        return "lakelog didn't name it, and no pattern of the plan's strays asks for it"
+    return ""
 
 
-def is_data_path(path: str) -> bool:
-    """Whether a path, relative to `<writer>/<database>/`, may be that of a data file, or of an
-    object of row deletes or of actions.
+def own_name(path: str) -> DataFile | None:
+    """Returns the parts of the name of a file or object below `data/` that a writer put; else None.
 
-    No others are ever deleted by gc.
+    Args:
+        path: Relative to `<writer>/<database>/`.
     """
+    if path.count("/") < _FOLDERS or not _is_path(path):
+        return None
+    return parse_data_file(path) or parse_deletes_file(path)
+
+
+def is_own(path: str) -> bool:
+    """Checks whether lakelog made the name of a file: as a writer, or as a replication of chosen
+    tables. Everything else below `data/` is a stray."""
+    replica = path.count("/") >= _FOLDERS and parse_replica_file(path) and _is_path(path)
+    return bool(replica) or own_name(path) is not None
+
+
+def is_asked_for(path: str, patterns: Iterable[str]) -> bool:
+    """Checks whether a path that a log could name matches one of the patterns of strays."""
+    return _is_path(path) and any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def _is_path(path: str) -> bool:
     try:
         check_path(path)
     except InvalidPath:
         return False
-    if is_in_place(path):
-        return False
-    if parse_deletes_file(path) is not None or parse_actions_file(path) is not None:
-        return True
-    return path.endswith(_SUFFIX) and not path.endswith("/" + _SUFFIX)
+    return path.startswith(_DATA)
+
+
+# --- What was deleted -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Deleted:
+    """Counts what an execution has deleted; several may execute the same plan at once.
+
+    A local file system says for each file who removed it. S3 answers every deletion alike, whether
+    the object was there or not, so there a report can only say that the objects are gone now.
+
+    Attributes:
+        objects, size_bytes: Deleted by this execution; or by another one meanwhile, if not `exact`.
+        gone: Gone just when they were to be deleted.
+        exact: Whether the store said of each object if it was there.
+    """
+
+    objects: int = 0
+    size_bytes: int = 0
+    gone: int = 0
+    exact: bool = True
+
+    def add(self, asked: Sequence[Deletion], gone: Collection[str] | None) -> None:
+        """Counts one more batch.
+
+        Args:
+            asked: What was to be deleted.
+            gone: As `Store.delete` answered.
+        """
+        done = [action for action in asked if gone is None or action.key not in gone]
+        self.objects += len(done)
+        self.size_bytes += sum(action.size_bytes for action in done)
+        self.gone += len(asked) - len(done)
+        self.exact = self.exact and (gone is not None or not asked)
+
+    def report(self, plan: Plan, gone: int = 0, kept: tuple[Kept, ...] = ()) -> Report:
+        """Returns the report of the whole execution.
+
+        Args:
+            gone: Objects of the plan that were gone before.
+            kept: Objects of the plan that were left alone.
+        """
+        return Report(
+            plan.kind, plan.writer, plan.database, self.objects, self.size_bytes,
+            self.gone + gone, kept, self.exact,
+        )  # fmt: skip

@@ -1,67 +1,99 @@
-"""Prune: take the beginning of a log away, down to a checkpoint that has been read back.
+"""Prune: removes the beginning of a log, up to a checkpoint that was read back whole.
 
 What may go: with C the checkpoint that the log will begin with, every transaction and checkpoint of
-a revision below C, all of lower incarnations, and segments that no checkpoint that stays refers to.
-Transaction C itself stays: it says what checkpoint C is.
+a revision below C, all of lower incarnations, and segments that no checkpoint that stays refers to;
+in the log and in its mirror. Transaction C itself stays: it says what checkpoint C is.
 
 Which C: the newest checkpoint that is not above the oldest revision to keep. A revision is kept if
-retention asks for it, or if it was the head at any time within the floor (`Margins.prune_floor_s`):
+the retention asks for it, or if it was the head at any time within the floor
+(`Margins.prune_floor_s`):
 - a reader that listed the log, or opened its newest snapshot, within the floor finds it there;
 - a committer asks for the name after the head it has seen, and lists again once it has been idle
   for half the floor. So the name that it asks for was not taken and pruned since: put-if-absent
   means what it should. This is why an execution judges ages by the store's clock, not by ours.
 
-What C must prove, when the plan is made and again when it is executed (`prune_verify`): it can be
-read whole, it is the checkpoint of its transaction, all later transactions follow from it, and, as
-far as the older log can still be read, replaying that gives the same state.
+C must itself be older than the floor. A checkpoint under way may refer to segments of an older one
+than C, which its writer saw as the newest; another prune may be deleting segments by what it saw
+before C was there. By then each of them has finished, or has listed again and seen C. Segments that
+are younger than the floor stay, and they are listed before the log: a checkpoint that comes in
+between names old segments that C names too, or its own, which are young.
 
-In which order: lower incarnations first, then ascending by revision, and within one first the
-transaction, then the checkpoint; segments last. So wherever it stops, what is left is the end of a
-log, without a hole, and no checkpoint is there without its segments. What an interrupted run
-leaves, the next one takes.
+What C must prove, when the plan is made and again when it is executed: it can be read whole, it is
+the checkpoint of its transaction, all later transactions follow from it, and, as far as the older
+log can still be read, replaying that gives the same state. A log that was always pruned so has been
+verified without a break since revision 0.
 
-C must itself be older than the floor. A checkpoint under way may refer to segments of an older
-one than C, which its writer saw as the newest; and another prune may be deleting segments by what
-it saw before C was there. By then each of them has finished, or has listed again and seen C. What
-retained checkpoints refer to stays, and so does anything that is younger than the floor. Segments
-are listed before the log: a checkpoint that comes in between names old ones that C names too, or
-its own, which are young.
+In which order:
+1. The mirror is completed: C with its segments, and the transactions above it, but for the head,
+   whose copy is its committer's. From then on each copy alone holds every revision from C on.
+2. The log, then the mirror: lower incarnations first, then ascending by revision, within one first
+   the transaction, then the checkpoint; segments last.
+Wherever it stops, what is left of a copy is the end of a log, without a hole, no checkpoint lacks
+its segments, and the next prune takes what this one has left.
 
-A lower incarnation goes whole, once nothing in it is younger than the floor or the days to keep. As
-the seal of a rebuild is its last object, that is so long after the log was switched over; and C
-being old tells the same where there is no seal. Names of a higher incarnation than the one in use
-stay: a rebuild may be writing them. A log that is sealed for one is left alone altogether.
+A lower incarnation goes whole, once nothing in it is younger than the floor or the days to keep.
+Names of a higher incarnation than the one in use stay: a rebuild may be writing them. A log that is
+sealed for one, or that has lost its end, is left alone altogether.
 
 Source: docs/maintenance.md; docs/format.md, section 10.5.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.names import parse_log_object
-from .context import MaintenanceContext, is_old, open_context, open_execution, outdated, span_text
-from .deleted import Deleted
-from .footers import refuse_to_forget
-from .log_names import LogNames, check_names, with_listing
-from .plan import Deletion, Facts, Kept, Plan
-from .prune_choice import Retention, choose, floor_revision
-from .prune_select import Limits, Selection, select
-from .prune_verify import prove
-from .retained import refuse_untouchable
+from ..catalog.format.frame import FrameKind, decode_frame
+from ..catalog.format.names import parse_log_object, parse_segment_name, segment_name
+from ..catalog.format.objects import decode_checkpoint, decode_transaction
+from ..catalog.log.checkpoint_files import decode_describing
+from ..catalog.log.merge import DESCRIBING
+from ..catalog.read.statistics_differences import all_differences
+from ..errors import CorruptError, CorruptObject, UnsupportedFeature, UsageError
+from .context import (
+    EPOCH,
+    MaintenanceContext,
+    is_old,
+    open_context,
+    open_execution,
+    outdated,
+    span_text,
+)
+from .plan import Deleted, Deletion, Facts, Kept, Plan
+from .retained import (
+    SET_ASIDE,
+    LogNames,
+    check_names,
+    check_no_gap,
+    digests_of,
+    read_base,
+    read_checkpoint,
+    refuse_untouchable,
+    replay,
+    with_listing,
+)
 
 if TYPE_CHECKING:
-    import datetime as dt
+    from collections.abc import Iterable
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
+    from ..catalog.format.names import LogObject
+    from ..catalog.format.pieces import Piece
+    from ..catalog.log.listing import Listing
+    from ..catalog.log.state import State
     from ..catalog.margins import Margins
     from ..plans import Progress
-    from ..store import Store
+    from ..store import ObjectInfo, Store
     from .plan import Report
 
 _AT_ONCE: Final = 100
+_BODIES_AT_ONCE: Final = 8
+_MAX_DAYS: Final = 365_000.0
+_DAY_S: Final = 86_400.0
+_ORDER: Final = {"transaction": 0, "checkpoint": 1}
 
 
 def plan_prune(
@@ -75,7 +107,7 @@ def plan_prune(
     margins: Margins | None = None,
     progress: Progress | None = None,
 ) -> Plan:
-    """What may go from the beginning of a log.
+    """Plans what may go from the beginning of a log.
 
     Args:
         source: The catalog, or its store.
@@ -89,14 +121,11 @@ def plan_prune(
     Raises:
         UsageError: Neither retention is given, or one is out of range.
         WriterNotFound: There is no such log.
+        LostTail: The mirror goes on above the head of the log.
         ForkError, MissingTransaction, CorruptError: What would survive is not in order.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
-        LostTail: Data files prove that the log was longer. Nothing else would, once the history of
-            what is pruned is gone.
-    Requests: 2 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
-        segment of the one that the log will begin with; where segments may go, 1 GET for each
-        revision that stays without a checkpoint. keep_days also reads the newest state. If there is
-        something to delete, those of `footers.refuse_to_forget`.
+    Requests: 4 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
+        segment of the one that the log will begin with. keep_days also reads the newest state.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -114,7 +143,8 @@ def execute_prune(
     margins: Margins | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check a plan again, by the store's clock, and delete what it says, in its order.
+    """Checks a plan again, by the store's clock, completes the mirror, and deletes what the plan
+    names, in its order.
 
     It may be repeated after a failure. What is no longer certain to be unneeded stays.
 
@@ -125,11 +155,11 @@ def execute_prune(
         PlanOutdated: The surviving checkpoint is gone, the log was replaced, or by the store's
             clock a revision is too young. Nothing was deleted.
         UsageError, InvalidPath: Not a plan for this.
-        ForkError, MissingTransaction, CorruptError: What would survive is not in order. Nothing was
-            deleted.
-        LostTail: As of `plan_prune`. Nothing was deleted.
+        LostTail, ForkError, MissingTransaction, CorruptError: What would survive is not in order.
+            Nothing was deleted.
         StorageError: Part was deleted; execute again.
-    Requests: as `plan_prune`, then 1 PUT, 1 HEAD and 1 DELETE for the clock, 1 DELETE an object.
+    Requests: as `plan_prune`, then 1 PUT, 1 HEAD and 1 DELETE for the clock; 1 GET and 1 PUT for
+        each object that the mirror lacks; 1 DELETE an object.
     """
     context = open_execution(
         source, plan, "prune", ambient=ambient, margins=margins, progress=progress
@@ -140,29 +170,41 @@ def execute_prune(
     now = context.store_now()
     fresh = with_listing(context, lambda names: _check(context, names, plan, now), segments=True)
     planned = {action.key for action in plan.actions}
-    todo = _in_order(context, fresh, planned)
+    todo = _in_order(fresh, planned)
+    if todo:
+        complete_mirror(context, fresh.names, fresh.proof)
     deleted = Deleted()
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
         deleted.add(batch, context.store.delete([action.key for action in batch]))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
-    objects = (*fresh.names.infos.values(), *fresh.names.segments.values())
-    listed = {info.key: info for info in objects}
+    listed = {
+        info.key: info
+        for copy in fresh.names.copies
+        for info in (*copy.objects.values(), *copy.segments.values())
+    }
     left = planned & listed.keys() - {action.key for action in todo}
     why = "needed, too young, or not before an object that came since the plan was made"
     kept = Kept.of(why, [listed[key] for key in left], named=True)
     return deleted.report(plan, len(planned - listed.keys()), (kept,) if left else ())
 
 
-def _in_order(context: MaintenanceContext, fresh: _Fresh, planned: set[str]) -> list[Deletion]:
-    """Of what may go now what was planned: nothing from the first object of the log on that was
-    not, as a checkpoint that came late, for the log must have no hole. A lower incarnation, which a
-    plan may leave for its age, is no part of the log."""
-    actions, folder = fresh.selection.actions, context.log.folder
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    names: LogNames
+    proof: Proof
+    actions: tuple[Deletion, ...]
+
+
+def _in_order(fresh: _Fresh, planned: set[str]) -> list[Deletion]:
+    """Returns, of what may go now, what was planned; nothing from the first object of the
+    incarnation in use on that was not, as a checkpoint that came late: there must be no hole. A
+    lower incarnation, which a plan may leave for its age, is no part of the log."""
+    actions, incarnation = fresh.actions, fresh.names.listing.incarnation
     for place, action in enumerate(actions):
-        if action.key not in planned and action.key.startswith(folder):
-            item = parse_log_object(action.key.removeprefix(folder))
-            if item is not None and item.incarnation == fresh.names.listing.incarnation:
+        if action.key not in planned:
+            item = parse_log_object(action.key.rpartition("/")[2])
+            if item is not None and item.incarnation == incarnation:
                 actions = actions[:place]
                 break
     return [action for action in actions if action.key in planned]
@@ -170,7 +212,7 @@ def _in_order(context: MaintenanceContext, fresh: _Fresh, planned: set[str]) -> 
 
 def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) -> Plan:
     listing = names.listing
-    check_names(listing)
+    check_names(names)
     now = context.now()
     choice = choose(context, names, retention, now)
     first = choice.first
@@ -180,9 +222,9 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     else:
         proof = prove(context, names, first)
         state, needed, note = proof.state, proof.needed, proof.note
-    selection = select(names, Limits(first, needed, now, context.margins, retention.days))
-    if selection.actions:
-        refuse_to_forget(context, state)
+    actions, kept = select(
+        names, Limits(first, needed, now, context.margins.prune_floor_s, retention.days)
+    )
     facts = Facts(
         head=listing.head,
         head_digest=state.digest.hex(),
@@ -196,29 +238,23 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
         url=context.store.url,
         writer=context.writer,
         database=context.database,
-        actions=selection.actions,
-        kept=selection.kept,
+        actions=actions,
+        kept=kept,
         notes=tuple(text for text in (choice.note, note) if text),
         facts=facts,
         made_at=now,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fresh:
-    names: LogNames
-    selection: Selection
-
-
 def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.datetime) -> _Fresh:
-    """What may go now, if the plan's facts still hold."""
+    """Returns what may go now, if the plan's facts still hold."""
     listing = names.listing
-    check_names(listing)
+    check_names(names)
     first = parse_log_object(plan.facts.checkpoint.removeprefix(context.log.folder))
     assert first is not None  # `check_plan` saw to it
     if first.incarnation != listing.incarnation:
         raise outdated(plan, f"incarnation {listing.incarnation} of the log is in use by now")
-    if first.name not in names.infos or first.revision not in listing.transactions:
+    if first.name not in names.log.objects or first.revision not in listing.transactions:
         raise outdated(plan, f"checkpoint {first.revision} or its transaction is gone")
     if listing.head < plan.facts.head:
         raise outdated(plan, f"the log ended at revision {plan.facts.head}, now at {listing.head}")
@@ -231,8 +267,465 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     if floor < first.revision:
         why = f"revision {max(0, floor)} was still the newest one within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    if not is_old(names.infos[first.name], now, context.margins.prune_floor_s):
+    if not is_old(names.log.objects[first.name], now, context.margins.prune_floor_s):
         why = f"checkpoint {first.revision} was written within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    refuse_to_forget(context, proof.state)
-    return _Fresh(names, select(names, Limits(first, proof.needed, now, context.margins)))
+    actions, _ = select(names, Limits(first, proof.needed, now, context.margins.prune_floor_s))
+    return _Fresh(names, proof, actions)
+
+
+# --- Choice: which checkpoint the log will begin with ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What the user wants to keep.
+
+    Attributes:
+        revisions: So many of the newest ones, or None.
+        days: What was readable at any time within so many days, or None.
+    """
+
+    revisions: int | None
+    days: float | None
+
+    @classmethod
+    def checked(cls, revisions: int | None, days: float | None) -> Retention:
+        """Returns a retention of these two rules, once they are checked.
+
+        Raises:
+            UsageError: Neither is given, or one is out of range.
+        """
+        if revisions is None and days is None:
+            raise UsageError(
+                "No retention was given",
+                hint="Give keep_revisions, keep_days, or both (then what either asks for stays)",
+            )
+        if revisions is not None and (type(revisions) is not int or revisions < 1):
+            raise UsageError(f"keep_revisions is {revisions!r}", hint="Keep at least 1 revision")
+        if days is not None and not (math.isfinite(days) and 0 <= days <= _MAX_DAYS):
+            raise UsageError(f"keep_days is {days!r}", hint="Give a number of days, 0 or more")
+        return cls(revisions, days)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The checkpoint that a log will begin with.
+
+    Attributes:
+        first: That checkpoint; None if none helps.
+        keep_from: The oldest revision that must stay readable.
+        note: Why nothing, or no more, can go.
+    """
+
+    first: LogObject | None
+    keep_from: int
+    note: str
+
+
+def choose(
+    context: MaintenanceContext, names: LogNames, retention: Retention, now: dt.datetime
+) -> Choice:
+    """Returns the newest old checkpoint that is not above the oldest revision to keep.
+
+    Raises:
+        MissingTransaction: The log has a hole that no such checkpoint lies above.
+        LakelogError: With `days`, the newest state can't be read.
+    """
+    listing = names.listing
+    floor_s = context.margins.prune_floor_s
+    wanted = listing.head
+    if retention.revisions is not None:
+        wanted = min(wanted, max(0, listing.head - retention.revisions + 1))
+    if retention.days is not None:
+        since = now - dt.timedelta(days=retention.days)
+        wanted = min(wanted, _revision_at(context, listing, since))
+    floor = floor_revision(names, now, context.margins)
+    keep_from = min(wanted, floor)
+    lowest = listing.run_start(listing.head)
+    possible = [listing.checkpoints[c][0] for c in listing.checkpoints if lowest <= c <= keep_from]
+    usable = [c for c in possible if is_old(names.log.objects[c.name], now, floor_s)]
+    if not usable:
+        check_no_gap(listing)
+    first = max(usable) if usable else None
+    note = _note(listing, first, wanted, floor, context.margins)
+    if len(usable) < len(possible):
+        note += (
+            f"{'. ' if note else ''}The checkpoint of revision {max(possible).revision} is too "
+            f"young to be the first: it must be {span_text(floor_s)} old"
+        )
+    return Choice(first, keep_from, note)
+
+
+def _note(
+    listing: Listing, first: LogObject | None, wanted: int, floor: int, margins: Margins
+) -> str:
+    oldest = listing.oldest_readable()
+    keep_from = min(wanted, floor)
+    why = f"Revision {keep_from} and later ones are to be kept"
+    if floor < wanted:
+        why = (
+            f"What was the newest revision within the last {span_text(margins.prune_floor_s)} by "
+            f"the store's clock stays whatever is asked for: {max(0, keep_from)} and later ones"
+        )
+    if keep_from <= oldest:
+        return f"{why}, and the log begins with revision {oldest}"
+    begins = oldest if first is None else first.revision
+    if begins == keep_from:
+        return why if floor < wanted else ""
+    return (
+        f"{why}, but there is no checkpoint between revisions {begins + 1} and {keep_from}, so all"
+        f" after {begins} is needed to read {keep_from}. `lakelog checkpoint` writes one at the "
+        "newest revision; what lies before it can go once that revision is the oldest to keep"
+    )
+
+
+def _revision_at(context: MaintenanceContext, listing: Listing, at: dt.datetime) -> int:
+    """Returns the newest revision at a time; 0 if the history doesn't go back so far."""
+    state = context.log.load(listing=listing)
+    return state.history.revision_at((at - EPOCH) // dt.timedelta(microseconds=1)) or 0
+
+
+def floor_revision(names: LogNames, now: dt.datetime, margins: Margins) -> int:
+    """Returns the revision that was the head when the floor began: no higher one may go, nor this
+    one. It is the one before the first transaction that is young, or of unknown age."""
+    listing = names.listing
+    for revision in range(listing.run_start(listing.head), listing.head + 1):
+        for item in listing.transactions.get(revision, ()):
+            if not is_old(names.log.objects[item.name], now, margins.prune_floor_s):
+                return revision - 1
+    return listing.head
+
+
+# --- Selection: what goes, what stays, and why ----------------------------------------------------
+
+_RETAINED: Final = "retained: of a revision that is to be read, or of a later one"
+_UNKNOWN: Final = "unknown name: not made by lakelog"
+_NEEDED: Final = "segment that a retained checkpoint refers to"
+_UNREADABLE: Final = "segment that a checkpoint may refer to that can't be read"
+_YOUNG: Final = "younger than the prune floor: a checkpoint may be under way"
+_BEHIND: Final = "not before an object that is younger than the prune floor, and stays"
+_OLD_INCARNATION: Final = "of an earlier incarnation, which was in use until a short time ago"
+_UNFINISHED: Final = "of an incarnation without its checkpoint: a rebuild may be under way"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What decides whether an object may go.
+
+    Attributes:
+        first: The checkpoint that the log will begin with; None: everything stays.
+        needed: Names of the segments that checkpoints that stay refer to; None: nobody knows.
+        now: The time to judge ages by.
+        floor_s: The prune floor.
+        keep_days: A lower incarnation stays so long after it was last written to.
+    """
+
+    first: LogObject | None
+    needed: set[str] | None
+    now: dt.datetime
+    floor_s: float
+    keep_days: float | None = None
+
+    def is_young(self, info: ObjectInfo, keep_days: float | None = None) -> bool:
+        """Checks whether an object is younger than the prune floor, or than some days."""
+        return not is_old(info, self.now, max(self.floor_s, (keep_days or 0.0) * _DAY_S))
+
+
+def select(names: LogNames, limits: Limits) -> tuple[tuple[Deletion, ...], tuple[Kept, ...]]:
+    """Sorts the objects of both copies into those that go, in the order of deletion, and those that
+    stay. The ages of log objects are those in the log: a copy may be put late."""
+    items = {
+        name: (item, info)
+        for copy in reversed(names.copies)
+        for name, info in copy.objects.items()
+        if (item := parse_log_object(name)) is not None
+    }
+    # With a part of an incarnation hardly any of its revisions can be read: it stays whole.
+    days = limits.keep_days
+    young = {item.incarnation for item, info in items.values() if limits.is_young(info, days)}
+    wall = _wall(items.values(), limits)
+    actions: list[Deletion] = []
+    groups: dict[str, list[ObjectInfo]] = {}
+    for copy in names.copies:
+        going: list[LogObject] = []
+        for name, info in copy.objects.items():
+            item = items[name][0] if name in items else None
+            why = _UNKNOWN if item is None else _why_kept(item, limits, young, wall)
+            if item is None or why:
+                groups.setdefault(why, []).append(info)
+            else:
+                going.append(item)
+        going.sort(key=lambda i: (i.incarnation, i.revision, _ORDER[i.kind], i.uuid8))
+        actions += [_deletion(item, copy.objects[item.name], limits) for item in going]
+        for name, info in copy.segments.items():
+            why = _why_segment_kept(name, info, limits) or ("" if wall is None else _BEHIND)
+            if why:
+                groups.setdefault(why, []).append(info)
+            else:
+                reason = "no checkpoint that stays needs it"
+                actions.append(Deletion(info.key, info.size_bytes, reason))
+    kept = [Kept.of(why, groups[why], named=why != _RETAINED) for why in sorted(groups)]
+    return tuple(actions), tuple(kept)
+
+
+def _wall(items: Iterable[tuple[LogObject, ObjectInfo]], limits: Limits) -> int | None:
+    """Returns the lowest revision below the first one that an object is too young to go of, as a
+    checkpoint that came late: what is not before it stays, for a log must have no hole."""
+    first = limits.first
+    if first is None:
+        return None
+    young = [item for item, info in items if limits.is_young(info)]
+    own = [item.revision for item in young if item.incarnation == first.incarnation]
+    return min((revision for revision in own if revision < first.revision), default=None)
+
+
+def _why_kept(item: LogObject, limits: Limits, young: set[int], wall: int | None) -> str:
+    """Returns why a log object stays; empty if it goes."""
+    first = limits.first
+    if first is None:
+        return _RETAINED
+    if item.incarnation > first.incarnation:
+        return _UNFINISHED
+    if item.incarnation < first.incarnation:
+        return _OLD_INCARNATION if item.incarnation in young else ""
+    if item.revision >= first.revision:
+        return _RETAINED
+    return _BEHIND if wall is not None and item.revision >= wall else ""
+
+
+def _why_segment_kept(name: str, info: ObjectInfo, limits: Limits) -> str:
+    """Returns why a segment stays; empty if it goes."""
+    if parse_segment_name(name) is None:
+        return _UNKNOWN
+    if limits.first is None:
+        return _RETAINED
+    if limits.needed is None:
+        return _UNREADABLE
+    if name in limits.needed:
+        return _NEEDED
+    return _YOUNG if limits.is_young(info) else ""
+
+
+def _deletion(item: LogObject, info: ObjectInfo, limits: Limits) -> Deletion:
+    first = limits.first
+    assert first is not None
+    if item.incarnation < first.incarnation:
+        reason = f"is of incarnation {item.incarnation}, which a rebuild has replaced"
+    else:
+        reason = f"lies before revision {first.revision}, with whose checkpoint the log will begin"
+    return Deletion(info.key, info.size_bytes, reason)
+
+
+# --- Verification: whether the log can begin with a checkpoint ------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A checkpoint that a log can begin with.
+
+    Attributes:
+        first: The checkpoint.
+        pieces: Of the checkpoint, those that are objects.
+        state: At the head.
+        digests: Hex digests of the transactions, by revision, as far as the history goes back.
+        needed: Names of all segments that checkpoints that stay refer to; None if one that may stay
+            can't be read.
+        note: What could not be compared, or empty.
+    """
+
+    first: LogObject
+    pieces: tuple[Piece, ...]
+    state: State
+    digests: dict[int, str]
+    needed: set[str] | None
+    note: str
+
+
+def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Proof:
+    """Checks that all from a checkpoint on can be read without anything before it.
+
+    Args:
+        first: The checkpoint; its transaction must be listed.
+    Raises:
+        ForkError, MissingTransaction, CorruptError: It can't be, or is not the same.
+        ObjectNotFound: Something vanished since the listing.
+    Requests: 1 GET for each listed transaction from the beginning of the log, 2 for the checkpoint,
+        1 for each of its segments and for each later checkpoint.
+    """
+    listing = names.listing
+    state = read_base(context, listing, first)
+    pieces = _pieces(state)
+    notes = [_unusable_statistics(state), _compare_with_log(context, listing, first, state)]
+    replay(context, listing, state, listing.head)
+    refuse_untouchable(state)
+    digests = digests_of(state)
+    needed: set[str] = set()
+    for revision in sorted(c for c in listing.checkpoints if c >= first.revision):
+        needed |= _check_checkpoint(context, names, listing.checkpoints[revision][0], digests)
+    known = True
+    try:
+        for copy in names.copies:
+            for name in copy.objects:
+                item = parse_log_object(name)
+                if item and item.incarnation != listing.incarnation and item.kind == "checkpoint":
+                    needed |= {
+                        piece.name
+                        for piece in _pieces(read_checkpoint(context, copy.log_folder + name))
+                    }
+    except CorruptError as error:
+        known = False
+        notes.append(f"No segment goes, since one may be needed: {error.message}")
+    note = ". ".join(filter(None, notes))
+    return Proof(first, pieces, state, digests, needed if known else None, note)
+
+
+def _unusable_statistics(state: State) -> str:
+    """Reads back what describes files, too: `read_base` has read all else. What of it can't be used
+    is reported and stops nothing: it costs skipping and never rows."""
+    pieces = [piece for piece in state.pieces if piece.kind in DESCRIBING]
+    bad: list[str] = []
+    for low in range(0, len(pieces), _BODIES_AT_ONCE):
+        batch = pieces[low : low + _BODIES_AT_ONCE]
+        try:
+            for piece, data in zip(batch, state.bytes_of(batch), strict=True):
+                decode_describing(data, piece)
+        except CorruptError:
+            bad += [piece.where for piece in batch if not _is_usable(state, piece)]
+    if not bad:
+        return ""
+    more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+    return (
+        f"Statistics can't be used: {bad[0]}{more}. No row is lost, but queries skip less; a "
+        "`lakelog rebuild` makes them anew from the data files"
+    )
+
+
+def _is_usable(state: State, piece: Piece) -> bool:
+    try:
+        decode_describing(state.bytes_of([piece])[0], piece)
+    except CorruptError:
+        return False
+    return True
+
+
+def _compare_with_log(
+    context: MaintenanceContext, listing: Listing, first: LogObject, state: State
+) -> str:
+    """Replays what lies before the checkpoint and compares; returns what prevented it, if
+    anything."""
+    goal = first.revision
+    start = listing.run_start(goal)
+    bases = [c for c in listing.checkpoints if start - 1 <= c < goal]
+    if start > 0 and not bases:
+        # A log that begins here has nothing to compare with; leftovers of a prune are no log.
+        return ""
+    base = None if start == 0 else listing.checkpoints[min(bases)][0]
+    try:
+        replayed = replay(context, listing, read_base(context, listing, base), goal)
+    except UnsupportedFeature:
+        raise
+    except CorruptError as error:
+        return (
+            f"The log before revision {goal} is damaged ({error.message}), so its checkpoint could "
+            "not be compared with it. `lakelog doctor` names what is damaged there"
+        )
+    different = all_differences(replayed, state)
+    if different:
+        raise CorruptObject(
+            f"The checkpoint of revision {goal} doesn't hold what the log before it says: "
+            f"{', '.join(different)}",
+            key=listing.key(first),
+            hint=f"Nothing was deleted. {SET_ASIDE}",
+        )
+    return ""
+
+
+def _check_checkpoint(
+    context: MaintenanceContext, names: LogNames, item: LogObject, digests: dict[int, str]
+) -> set[str]:
+    """Returns the names of the segments that a retained checkpoint refers to; all of them must be
+    there, and it must be that of its transaction."""
+    key = names.listing.key(item)
+    state = read_checkpoint(context, key)
+    pieces = _pieces(state)
+    costs_rows = {piece.name for piece in pieces if piece.kind not in DESCRIBING}
+    lost = sorted(costs_rows - names.log.segments.keys())
+    problem = f"refers to {lost[0]}, which is not there" if lost else ""
+    if state.digest.hex() != digests.get(item.revision):
+        problem = "is not of the transaction that has its revision"
+    if problem:
+        hint = f"Nothing was deleted. {SET_ASIDE}"
+        raise CorruptObject(f"{key} {problem}", key=key, hint=hint)
+    return {piece.name for piece in pieces}
+
+
+def _pieces(state: State) -> tuple[Piece, ...]:
+    """Returns the parts of a checkpoint that are segment objects."""
+    assert state.base is not None
+    return tuple(piece for piece in (state.base.references, *state.pieces) if piece.name)
+
+
+# --- The mirror -----------------------------------------------------------------------------------
+
+
+def complete_mirror(context: MaintenanceContext, names: LogNames, proof: Proof) -> None:
+    """Copies to the mirror what it lacks of the log from a checkpoint on: the checkpoint's
+    segments, the checkpoint, and the transactions from its own up to the last but one.
+
+    The copy of the head is its committer's. A copy of another size than the original is replaced.
+
+    Raises:
+        CorruptObject: An object of the log is damaged; the copy was not put.
+    Requests: 1 GET and 1 PUT for each object that the mirror lacks.
+    """
+    log, mirror, first = names.log, names.mirror, proof.first
+    missing = [
+        (log.segments_folder + name, mirror.segments_folder + name)
+        for name in sorted({piece.name for piece in proof.pieces})
+        if not _is_copied(log.segments.get(name), mirror.segments.get(name))
+    ]
+    revisions = range(first.revision, proof.state.revision)
+    items = [first, *(names.listing.transactions[revision][0] for revision in revisions)]
+    missing += [
+        (log.log_folder + item.name, mirror.log_folder + item.name)
+        for item in items
+        if not _is_copied(log.objects[item.name], mirror.objects.get(item.name))
+    ]
+    skippable = {log.segments_folder + p.name for p in proof.pieces if p.kind in DESCRIBING}
+    for low in range(0, len(missing), _BODIES_AT_ONCE):
+        pairs = missing[low : low + _BODIES_AT_ONCE]
+        bodies = context.store.get_many([key for key, _ in pairs])
+        for (key, copy), body in zip(pairs, bodies, strict=True):
+            try:
+                _check_body(key, body, proof.digests)
+            except CorruptObject:
+                if key in skippable:
+                    continue  # statistics cost no rows; the plan has noted it
+                raise
+            assert body is not None
+            context.store.put(copy, body)  # whoever else puts it puts the same bytes
+
+
+def _is_copied(info: ObjectInfo | None, copy: ObjectInfo | None) -> bool:
+    return copy is not None and (info is None or copy.size_bytes == info.size_bytes)
+
+
+def _check_body(key: str, body: bytes | None, digests: dict[int, str]) -> None:
+    """Refuses to copy what is not the object that was verified."""
+    name = key.rpartition("/")[2]
+    item = parse_log_object(name)
+    if body is None:
+        same = False
+    elif item is None:
+        same = segment_name(decode_frame(body, FrameKind.SEGMENT, key).digest) == name
+    elif item.kind == "checkpoint":
+        same = decode_checkpoint(body, key).message.digest.hex() == digests[item.revision]
+    else:
+        same = decode_transaction(body, key).digest.hex() == digests.get(item.revision)
+    if not same:
+        raise CorruptObject(
+            f"{key} is not what it was when the log was verified",
+            key=key,
+            hint="Nothing was deleted. Make a new plan; `lakelog doctor` tells more",
+        )

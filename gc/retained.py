@@ -1,8 +1,12 @@
 """Reading a log for maintenance: whole and strictly, where a reader would make do with a part.
 
-A reader needs one checkpoint and what follows it. Who deletes must know all that is retained: every
-transaction is read and must be the next link of the chain, and any doubt (a fork, a gap, a damaged
-object, a feature of the future) is an error and not a reason to go on with less.
+A reader needs one checkpoint and what follows it. Whatever deletes must know all that is retained:
+every transaction from the oldest readable revision on is read and must be the next link of the
+chain; any doubt (a fork, a gap, a damaged object, a feature of the future, a lost end) is an error.
+
+Everything else that is stored of the log, in either copy, counts as well: what a prune that was
+interrupted has left, what only the mirror still has of a beginning that was lost, other
+incarnations. A data file stays as long as any such object names it.
 
 Source: docs/format.md, section 4; docs/maintenance.md.
 """
@@ -10,49 +14,252 @@ Source: docs/format.md, section 4; docs/maintenance.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
 from ..catalog.format.folding import fold, folded_among, last_segment
-from ..catalog.format.names import name_prefix, parse_own_file
-from ..catalog.format.objects import DecodedTransaction, decode_transaction
+from ..catalog.format.names import (
+    mirror_log_folder,
+    mirror_segments_folder,
+    name_prefix,
+    segments_folder,
+)
+from ..catalog.format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
+from ..catalog.format.pieces import open_segment
 from ..catalog.format.seals import read_seal
+from ..catalog.log.checkpoint_state import state_of_checkpoint
 from ..catalog.log.features import check_writer_features
-from ..catalog.log.listing import Listing, plan_read
+from ..catalog.log.listing import Listing, fork_error, plan_read, read_listing
 from ..catalog.log.outcome import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
+from ..catalog.read.log_folder import ATTEMPTS, PAUSE_S
 from ..errors import (
     ConflictError,
     CorruptObject,
+    LogLost,
+    LostTail,
     MissingTransaction,
     ObjectNotFound,
     UnsupportedFeature,
+    WriterNotFound,
 )
-from .ends import beyond, check_beginning, check_other
-from .log_names import check_names, check_no_gap, with_listing
-from .other_histories import other_history, refuse_other_histories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..catalog.format.names import LogObject
+    from ..catalog.format.pieces import Piece
+    from ..store import ObjectInfo
     from .context import MaintenanceContext
 
+_T = TypeVar("_T")
 _READ_AT_ONCE: Final = 256
-_MOST_BEYOND: Final = 1_000  # transactions: more were never missed by a listing, they are written
 SET_ASIDE: Final = (
     "Move the checkpoint elsewhere and run `lakelog doctor`: if the log can be read without it, "
     "`lakelog checkpoint` writes a new one; else put it back"
 )
+_REPAIR: Final = "Nothing was deleted. Restore it from the other copy of the log, under mirror/"
+
+
+# --- Names ----------------------------------------------------------------------------------------
+
+
+class Copy(NamedTuple):
+    """The objects of one copy of a log: of the log itself, or of its mirror.
+
+    Attributes:
+        log_folder, segments_folder: Key prefixes.
+        objects: Of the log folder, by name without the folder.
+        segments: Likewise; empty if the names of segments were not asked for.
+    """
+
+    log_folder: str
+    segments_folder: str
+    objects: Mapping[str, ObjectInfo]
+    segments: Mapping[str, ObjectInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class LogNames:
+    """The names of one log, of both copies, and what the store says of the objects.
+
+    Attributes:
+        listing: Parsed names of the log.
+        log, mirror: The two copies.
+    """
+
+    listing: Listing
+    log: Copy
+    mirror: Copy
+
+    @property
+    def copies(self) -> tuple[Copy, Copy]:
+        """Both copies: the log, then its mirror."""
+        return self.log, self.mirror
+
+    def same_names(self, other: LogNames | None) -> bool:
+        """Checks whether another listing showed the very same names."""
+        return (
+            other is not None
+            and self.log.objects.keys() == other.log.objects.keys()
+            and self.mirror.objects.keys() == other.mirror.objects.keys()
+        )
+
+
+def list_log(context: MaintenanceContext, *, segments: bool) -> LogNames:
+    """Lists all names of a log, in both copies.
+
+    The order counts. Segments come first: a checkpoint that is listed has its segments in the
+    listing. The mirror comes before the log: a transaction is put there second, so the mirror shows
+    nothing that the log doesn't, unless the log has lost it.
+
+    Args:
+        segments: Whether to list the segments as well.
+    Requests: 2 LIST, or 4 with segments; 1 more per 1,000 names on S3.
+    """
+    names = context.writer, context.database
+    folders = segments_folder(*names), mirror_segments_folder(*names)
+    parts = [_infos(context, folder) if segments else {} for folder in folders]
+    copied = _infos(context, mirror_log_folder(*names))
+    own = _infos(context, context.log.folder)
+    return LogNames(
+        read_listing(*names, own),
+        Copy(context.log.folder, folders[0], own, parts[0]),
+        Copy(mirror_log_folder(*names), folders[1], copied, parts[1]),
+    )
+
+
+def _infos(context: MaintenanceContext, folder: str) -> dict[str, ObjectInfo]:
+    return {info.key[len(folder) :]: info for info in context.store.list(folder)}
+
+
+def with_listing(
+    context: MaintenanceContext, work: Callable[[LogNames], _T], *, segments: bool = False
+) -> _T:
+    """Does `work` on a listing of the log, and again on a new one if the log moved under it.
+
+    A listing races with writers and with prune: what it shows may be gone, and what it doesn't show
+    may be there. Only what a second look confirms is an error.
+
+    Args:
+        segments: Whether `work` needs the names of segments.
+    Raises:
+        MissingTransaction: Listed objects are not there, several times.
+        LakelogError: What `work` raises.
+    """
+    before: LogNames | None = None
+    for attempt in range(ATTEMPTS):
+        names = list_log(context, segments=segments)
+        try:
+            return work(names)
+        except (MissingTransaction, ObjectNotFound, CorruptObject, LostTail, LogLost) as error:
+            confirmed = not isinstance(error, (MissingTransaction, ObjectNotFound))
+            if (confirmed and names.same_names(before)) or attempt == ATTEMPTS - 1:
+                if isinstance(error, ObjectNotFound):
+                    raise _never_there(context, names.listing, error) from error
+                raise
+        before = names
+        context.ambient.sleep_s(PAUSE_S * (attempt + 1))
+    raise AssertionError("unreachable")
+
+
+def _never_there(
+    context: MaintenanceContext, listing: Listing, error: ObjectNotFound
+) -> MissingTransaction:
+    return MissingTransaction(
+        f"{error.key} of {context.where} was listed but could not be read, several times",
+        key=error.key,
+        readable=listing.readable(),
+        hint="Is something deleting objects there? Try again, or run `lakelog doctor`",
+    )
+
+
+def check_names(names: LogNames) -> None:
+    """Refuses a log that isn't there, has lost its end, or is not one line of history.
+
+    Raises:
+        WriterNotFound: There is no log.
+        LostTail, LogLost: The mirror goes on above the head of the log.
+        ForkError: Objects of two histories are stored under one revision.
+    """
+    listing = names.listing
+    where = f"{listing.writer}/{listing.database}"
+    refuse_lost_end(listing, names.mirror)
+    if listing.head < 0 and listing.others:
+        raise CorruptObject(
+            f"{where} has an incarnation without its checkpoint, and no other",
+            key=listing.key(listing.others[0]),
+            hint="Rebuild the log before any maintenance",
+        )
+    if listing.head < 0:
+        raise WriterNotFound(
+            f"{where} has no log",
+            key=listing.folder,
+            hint="Check the writer and the database. If the log was lost, rebuild it before any "
+            "maintenance: without it no data file can be told from an orphan",
+        )
+    for revision in listing.forks():
+        raise fork_error(listing, revision)
+
+
+def refuse_lost_end(listing: Listing, mirror: Copy) -> None:
+    """Refuses a log whose mirror goes on above its head: only what was committed is mirrored.
+
+    Args:
+        mirror: Listed before the log.
+    Raises:
+        LostTail: Names the newest object of the mirror.
+        LogLost: The log has no objects at all, and the mirror has.
+    """
+    copies = read_listing(listing.writer, listing.database, sorted(mirror.objects))
+    if (copies.incarnation, copies.head) <= (listing.incarnation, listing.head):
+        return
+    where = f"{listing.writer}/{listing.database}"
+    key = mirror.log_folder + copies.names_at(copies.head)[0].name
+    if listing.head < 0:
+        raise LogLost(f"The log of {where} is gone, and its mirror is there", key=key, hint=_REPAIR)
+    raise LostTail(
+        f"The log of {where} has lost its end: it ends at revision {listing.head}, and its mirror "
+        f"goes on to revision {copies.head}",
+        key=key,
+        hint=_REPAIR,
+    )
+
+
+def check_no_gap(listing: Listing) -> None:
+    """Refuses a log with a hole, or with anything readable below its beginning.
+
+    Prune takes objects from the beginning in ascending order, so not even an interrupted one leaves
+    a hole: one is damage, and what lies below it may still be wanted by a repair.
+
+    Raises:
+        MissingTransaction: Names the first one that is missing below the head.
+    """
+    first = listing.run_start(listing.head)
+    stray = [r for r in listing.transactions if r < first]
+    stray += [c for c in listing.checkpoints if c < first - 1]
+    if stray:
+        raise MissingTransaction(
+            f"Transaction {first - 1} of {listing.writer}/{listing.database} is missing, and "
+            f"objects of revision {max(stray)} and before are there",
+            key=listing.folder + name_prefix(listing.incarnation, first - 1),
+            readable=listing.readable(),
+            hint=f"{_REPAIR}; or prune the log up to a checkpoint after it",
+        )
+
+
+# --- Bases and replay -----------------------------------------------------------------------------
 
 
 def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | None) -> State:
-    """The state that a stretch of the log begins with, whole, checked against its own transaction.
+    """Reads the state that a stretch of the log begins with, whole, and checks it against its own
+    transaction.
 
     Args:
         base: A checkpoint; None for the empty state before revision 0.
@@ -64,15 +271,48 @@ def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | N
     """
     if base is None:
         return _whole(empty_state(context.writer, context.database))
-    state = context.log.checkpoint_state(base)
+    state = read_checkpoint(context, listing.key(base))
     check_writer_features(state)
     for item in listing.transactions.get(base.revision, ()):
-        _match(context, state, context.log.transaction(item), listing.key(base))
+        _match(state, context.log.transaction(item), listing.key(base))
     return _whole(state)
 
 
+def read_checkpoint(context: MaintenanceContext, key: str) -> State:
+    """Reads one checkpoint, of the log or of its mirror, without any fallback to another one.
+
+    Raises:
+        ObjectNotFound, CorruptError: It can't be relied on.
+    Requests: 1 GET; its segments are read when they are needed, from the log or else the mirror.
+    """
+    decoded = decode_checkpoint(context.store.get(key), key)
+    state = state_of_checkpoint(decoded, context.writer, context.database)
+    state.fetch = partial(_fetch_pieces, context, state)
+    return state
+
+
+def _fetch_pieces(
+    context: MaintenanceContext, state: State, pieces: Sequence[Piece]
+) -> list[memoryview]:
+    """Reads segments from the log, or all of them from its mirror."""
+    assert state.log is not None
+    try:
+        return context.log.read_pieces(pieces, state.log, state.newer)
+    except CorruptObject:
+        folder = mirror_segments_folder(context.writer, context.database)
+        bodies = context.store.get_many([folder + piece.name for piece in pieces])
+        opened = [
+            open_segment(body, piece, piece.log or state.log, state.newer)
+            for piece, body in zip(pieces, bodies, strict=True)
+            if body is not None
+        ]
+        if len(opened) < len(pieces):
+            raise
+        return opened
+
+
 def _whole(state: State) -> State:
-    """The state, once all its parts are read: nothing may come to light later."""
+    """Reads all parts of a state: nothing may come to light later."""
     refuse_broken(state)
     _ = state.schemas, state.definitions, state.deletes
     _ = state.applications, state.history.table()
@@ -80,10 +320,11 @@ def _whole(state: State) -> State:
 
 
 def refuse_broken(state: State) -> None:
-    """Raise if the files of a table can't be told: then nothing is known to be unneeded.
+    """Refuses a state in which the files of a table are unknown: then nothing is known to be
+    unneeded.
 
     Raises:
-        CorruptObject: Names the object that says so.
+        CorruptObject: Names the damaged object.
     """
     files = state.files
     for error in (*files.broken.values(), *(error for _, error in files.broken_ranges)):
@@ -93,7 +334,7 @@ def refuse_broken(state: State) -> None:
 
 
 def refuse_untouchable(state: State) -> None:
-    """Raise if nothing of a log may be deleted, sound as it is.
+    """Refuses a log of which nothing may be deleted, sound as it is.
 
     Raises:
         ForeignLog: It is another writer's or database's, copied to here or renamed.
@@ -109,13 +350,10 @@ def refuse_untouchable(state: State) -> None:
         )
 
 
-def _match(
-    context: MaintenanceContext, state: State, transaction: DecodedTransaction, key: str
-) -> None:
+def _match(state: State, transaction: DecodedTransaction, key: str) -> None:
     message = transaction.message
-    if state.digest != transaction.digest:
-        raise other_history(context, key)
     facts = {
+        "digest": (state.digest, transaction.digest),
         "log": (state.log, transaction.log),
         "revision": (state.revision, message.revision),
         "uuid": (state.uuid, message.uuid),
@@ -138,13 +376,13 @@ def replay(
     listing: Listing,
     state: State,
     goal: int,
-    watch: Callable[[DecodedTransaction], None] | None = None,
+    paths: list[pa.Array] | None = None,
 ) -> State:
-    """Apply every transaction after a state up to a revision, in place.
+    """Applies every transaction after a state up to a revision, in place.
 
     Args:
         goal: The last revision.
-        watch: Is shown each transaction before it is applied.
+        paths: Takes the paths of all that these transactions name below `data/`.
     Raises:
         ObjectNotFound, MissingTransaction: One isn't there.
         CorruptError: One is damaged, doesn't follow, or needs what this lakelog doesn't know.
@@ -153,39 +391,17 @@ def replay(
     first = state.revision + 1
     for low in range(first, goal + 1, _READ_AT_ONCE):
         items = _items(listing, range(low, min(goal + 1, low + _READ_AT_ONCE)))
-        for item, body in zip(items, _bodies(context, items), strict=True):
-            _take(state, listing.key(item), body, watch)
+        for key, body in _bodies(context, [listing.key(item) for item in items]):
+            transaction = decode_transaction(body, key)
+            _refuse_unknown(transaction)
+            if paths is not None:
+                _add_paths(transaction, paths)
+            apply(state, transaction)
         state.tail.clear()  # all parts are read: they have taken it in
         context.tell(state.revision + 1 - first, goal + 1 - first, "transactions read")
     check_writer_features(state)
     refuse_broken(state)
     return state
-
-
-def _take(
-    state: State, key: str, body: bytes, watch: Callable[[DecodedTransaction], None] | None
-) -> None:
-    transaction = decode_transaction(body, key)
-    _refuse_unknown(transaction)
-    if watch is not None:
-        watch(transaction)
-    apply(state, transaction)
-
-
-def _read_on(context: MaintenanceContext, state: State, paths: list[pa.Array]) -> None:
-    """Take in what follows a state whether or not it was listed, up to what committers write just
-    now.
-
-    Requests: 1 GET for each, and 1 for a name that is not there.
-    """
-    for _ in range(_MOST_BEYOND):
-        found = beyond(context, state)
-        if found is None:
-            break
-        _take(state, *found, lambda transaction: _add_paths(transaction, paths))
-        state.tail.clear()
-    check_writer_features(state)
-    refuse_broken(state)
 
 
 def _items(listing: Listing, revisions: range) -> list[LogObject]:
@@ -195,23 +411,20 @@ def _items(listing: Listing, revisions: range) -> list[LogObject]:
             f"Transaction {missing} of {listing.writer}/{listing.database} is missing",
             key=listing.folder + name_prefix(listing.incarnation, missing),
             readable=listing.readable(),
-            hint="Restore the object from a copy, or rebuild the log",
+            hint=_REPAIR,
         )
     return [listing.transactions[revision][0] for revision in revisions]
 
 
-def _bodies(context: MaintenanceContext, items: Sequence[LogObject]) -> list[bytes]:
-    keys = [context.log.folder + item.name for item in items]
-    found: list[bytes] = []
+def _bodies(context: MaintenanceContext, keys: Sequence[str]) -> Iterable[tuple[str, bytes]]:
     for key, body in zip(keys, context.store.get_many(keys), strict=True):
         if body is None:
             raise ObjectNotFound("no such object", key=key)
-        found.append(body)
-    return found
+        yield key, body
 
 
 def _refuse_unknown(transaction: DecodedTransaction) -> None:
-    """A reader may pass over an optional action of the future. It may name files, so we may not."""
+    """A reader may pass over an optional action of the future. It may name files, so gc may not."""
     if any(action.WhichOneof("kind") is None for action in transaction.message.actions):
         raise UnsupportedFeature(
             f"{transaction.key} holds an optional action of a kind this lakelog doesn't know",
@@ -221,20 +434,23 @@ def _refuse_unknown(transaction: DecodedTransaction) -> None:
 
 
 def digests_of(state: State) -> dict[int, str]:
-    """Hex digests of transactions by revision, as far as the state's history goes back."""
+    """Returns hex digests of transactions by revision, as far as the state's history goes back."""
     rows = state.history.table().select(["revision", "digest"]).to_pylist()
     return {row["revision"]: row["digest"].hex() for row in rows}
 
 
+# --- What is retained -----------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class Retained:
-    """What the retained revisions of a log name, those of lower incarnations included.
+    """What the stored objects of a log name.
 
     Attributes:
-        oldest: The oldest revision of the incarnation in use that can be read.
+        oldest: The oldest revision of the incarnation in use that the log can be read at.
         state: At the head.
-        paths: Every path that is live in some retained revision, and of every object that says
-            which rows of one are deleted, with repeats.
+        paths: Every path that is live in some retained revision, and of every object of row
+            deletes, with repeats.
     """
 
     oldest: int
@@ -242,139 +458,145 @@ class Retained:
     paths: list[pa.Array]
 
     def references(self, paths: Sequence[str]) -> list[bool]:
-        """Which of these paths some retained revision names, as any store might compare them.
+        """Checks which of these paths are named, as any store might compare them.
 
-        A name that lakelog made is one that a retained path ends in, whatever the folders are
-        spelled like: it holds 128 random bits.
+        A file counts as named if a named path ends in its name, whatever the folders are spelled
+        like: a name that lakelog made holds 128 random bits.
         """
         if not paths:
             return []
-        wanted = column(paths, pa.string())
         known = pa.chunked_array(self.paths, pa.string())
-        found: list[bool] = pc.is_in(wanted, value_set=known).to_pylist()
-        own, foreign = {}, {}
-        for place, (path, exact) in enumerate(zip(paths, found, strict=True)):
-            if not exact and parse_own_file(path) is not None:
-                own[place] = fold(last_segment(path))
-            elif not exact:
-                foreign[place] = fold(path)
-        for folded, by_name in ((own, True), (foreign, False)):
-            named = folded_among(self.paths, folded.values(), last_segments=by_name)
-            for place, text in folded.items():
-                found[place] = text in named
-        return found
+        named: list[bool] = pc.is_in(column(paths, pa.string()), value_set=known).to_pylist()
+        rest = {place: fold(last_segment(paths[place])) for place, at in enumerate(named) if not at}
+        same = folded_among(self.paths, rest.values(), last_segments=True)
+        for place, name in rest.items():
+            named[place] = name in same
+        return named
 
 
 def read_retained(context: MaintenanceContext) -> Retained:
-    """Read all that is retained: the state at the oldest readable revision, all later transactions.
+    """Reads all that is retained.
 
     Raises:
         WriterNotFound, ForkError, MissingTransaction, CorruptError: Something is in doubt.
-    Requests: 1 LIST, 1 GET for the oldest checkpoint, its segments, each later transaction and each
-        checkpoint, and for a name that is not there; once the log was pruned, also those of
-        `check_beginning`.
+    Requests: 2 LIST; 1 GET for the oldest checkpoint, its segments, each later transaction, and
+        each object of another incarnation or below the oldest revision; those of `follow`.
     """
-    return with_listing(context, lambda names: _read_retained(context, names.listing))
+    for _ in range(ATTEMPTS):
+        retained = with_listing(context, lambda names: _read_retained(context, names))
+        fresh = _continued(context, retained)  # a listing is not of one moment
+        if fresh is not None:
+            return fresh
+    raise MissingTransaction(
+        f"The log of {context.where} was pruned or replaced while it was read, several times",
+        key=context.log.folder,
+        hint="Nothing was deleted. Try again",
+    )
 
 
-def _read_retained(context: MaintenanceContext, listing: Listing) -> Retained:
-    check_names(listing)
+def _read_retained(context: MaintenanceContext, names: LogNames) -> Retained:
+    listing = names.listing
+    check_names(names)
     check_no_gap(listing)
     plan_read(listing)  # raises if the head can't be read
     oldest = listing.oldest_readable()
     from_start = listing.run_start(listing.head) == 0
-    if not from_start:
-        check_beginning(context, listing, oldest)
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
-    paths = named_by(state) + other_incarnations(context, listing)
-    retained = Retained(oldest, state, paths)
-    replay(context, listing, state, listing.head, lambda found: _add_paths(found, retained.paths))
-    refuse_other_histories(context, listing, state)
-    _read_on(context, state, retained.paths)
+    retained = Retained(oldest, state, named_by(state) + _named_besides(context, names, oldest))
+    replay(context, listing, state, listing.head, retained.paths)
     refuse_untouchable(state)
     return retained
 
 
-def other_incarnations(context: MaintenanceContext, listing: Listing) -> list[pa.Array]:
-    """What the objects of other incarnations name: they can still be read by their tokens, or are
-    of a rebuild that is not done.
+def _named_besides(context: MaintenanceContext, names: LogNames, oldest: int) -> list[pa.Array]:
+    """Returns the paths that all other objects name: of other incarnations (a token may still be
+    read there, or a rebuild is under way), below the oldest revision, and of the mirror alone.
 
     Raises:
         CorruptError: One can't be read, so that nobody knows what it names.
-        MissingTransaction: One of them was not listed.
-    Requests: 1 GET for each of their objects, and for each segment of files.
     """
+    listing = names.listing
+    below = [item for items in listing.transactions.values() for item in items]
+    below += [item for items in listing.checkpoints.values() for item in items]
+    others = [item for item in below if item.revision < oldest] + listing.others
+    keys = [listing.key(item) for item in others]
+    copies = read_listing(listing.writer, listing.database, sorted(names.mirror.objects))
+    mirrored = [*copies.transactions.values(), *copies.checkpoints.values(), copies.others]
+    keys += [
+        names.mirror.log_folder + item.name
+        for items in mirrored
+        for item in items
+        if item.name not in names.log.objects
+    ]
     paths: list[pa.Array] = []
-    decoded: list[DecodedTransaction] = []
     try:
-        for low in range(0, len(listing.others), _READ_AT_ONCE):
-            items = listing.others[low : low + _READ_AT_ONCE]
-            transactions = [item for item in items if item.kind == "transaction"]
-            for item, body in zip(transactions, _bodies(context, transactions), strict=True):
-                key = listing.key(item)
-                try:
-                    transaction = decode_transaction(body, key)
-                except CorruptObject:
-                    if read_seal(body, key) is None:
-                        raise
-                    continue  # it only takes a name: no chain could hold it, and it names no file
-                _refuse_unknown(transaction)
-                _add_paths(transaction, paths)
-                decoded.append(transaction)
-            for item in items:
-                if item.kind == "checkpoint":
-                    paths.extend(named_by(context.log.checkpoint_state(item)))
+        for key in keys:
+            if key.endswith(".checkpoint"):
+                paths += named_by(read_checkpoint(context, key))
+        transactions = [key for key in keys if key.endswith(".transaction")]
+        for low in range(0, len(transactions), _READ_AT_ONCE):
+            for key, body in _bodies(context, transactions[low : low + _READ_AT_ONCE]):
+                _add_paths_of(body, key, paths)
     except CorruptObject as error:
         error.hint = (
-            "It is of another incarnation than the one in use, whose files stay as long as it is "
-            "there. Nothing was deleted. `lakelog prune` takes lower incarnations a day after a "
-            "rebuild; names of a higher one are left by a rebuild that is not done"
+            "Nothing was deleted: files stay as long as an object is stored that may name them. "
+            "Restore it from the other copy of the log; `lakelog prune` takes lower incarnations a "
+            "day after a rebuild"
         )
         raise
-    check_other(context, listing, decoded)
     return paths
 
 
-def follow(context: MaintenanceContext, retained: Retained) -> Retained:
-    """The same, with what was committed since; read anew if the log is no longer a continuation.
+def _add_paths_of(body: bytes, key: str, paths: list[pa.Array]) -> None:
+    try:
+        transaction = decode_transaction(body, key)
+    except CorruptObject:
+        if read_seal(body, key) is None:
+            raise
+        return  # it only takes a name: no chain could hold it, and it names no file
+    _refuse_unknown(transaction)
+    _add_paths(transaction, paths)
 
-    Requests: 1 LIST, 1 GET a new transaction and 1 for a name that is not there; as `read_retained`
-        if it was pruned past the head.
+
+def follow(context: MaintenanceContext, retained: Retained) -> Retained:
+    """Returns the same with what was committed since; read anew if the log is no continuation.
+
+    Requests: 1 LIST, 1 GET a new transaction; as `read_retained` if it was pruned past the head.
     """
-    head = retained.state.revision
-    listing = context.log.names_down_to(head)
-    same = [item.uuid8 for item in listing.transactions.get(head, ())]
+    return _continued(context, retained) or read_retained(context)
+
+
+def _continued(context: MaintenanceContext, retained: Retained) -> Retained | None:
+    state = retained.state
+    assert state.log is not None
+    listing = context.log.names_down_to(state.revision)
     if (
-        retained.state.log is None
-        or listing.incarnation != retained.state.log.incarnation
-        or same != [retained.state.uuid[:4].hex()]
-        or listing.forks(head)
-        or listing.run_start(listing.head) > head
+        listing.incarnation != state.log.incarnation
+        or {item.uuid8 for item in listing.names_at(state.revision)} != {state.uuid[:4].hex()}
+        or listing.run_start(listing.head) > state.revision + 1
     ):
-        return read_retained(context)
+        return None
     news: list[pa.Array] = []
     try:
-        state = retained.state.copy()
-        replay(context, listing, state, listing.head, lambda found: _add_paths(found, news))
-        _read_on(context, state, news)
+        state = replay(context, listing, state.copy(), listing.head, news)
     except ObjectNotFound:
-        return read_retained(context)
+        return None
     refuse_untouchable(state)
     return Retained(retained.oldest, state, retained.paths + news)
 
 
 def named_by(state: State) -> list[pa.Array]:
-    """Paths of all that a state needs below `data/`: live files, and objects of row deletes."""
+    """Returns the paths that a state needs below `data/`: live files and objects of row deletes."""
     return [*state.files.paths(), *state.deletes.objects()]
 
 
 def _add_paths(transaction: DecodedTransaction, paths: list[pa.Array]) -> None:
     message = transaction.message
     kinds = [(action.WhichOneof("kind"), action) for action in message.actions]
-    found = [action.add.path for kind, action in kinds if kind == "add"]
-    found += [action.row_deletes.object for kind, action in kinds if kind == "row_deletes"]
-    if found:
-        paths.append(column(found, pa.string()))
+    added = [action.add.path for kind, action in kinds if kind == "add"]
+    added += [action.row_deletes.object for kind, action in kinds if kind == "row_deletes"]
+    if added:
+        paths.append(column(added, pa.string()))
     for pieces in transaction.batches.values():
         for part, _ in batch_parts(pieces):
             if not isinstance(part, Part):

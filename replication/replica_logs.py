@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..catalog.format.names import parse_replica_file
 from ..catalog.log.state import empty_state
 from ..catalog.parallel import parallel
 from ..catalog.read.hidden import hidden_files
@@ -18,7 +19,7 @@ from ..catalog.read.scopes import Scopes
 from ..errors import CorruptError, LakelogError, ReplicaDiverged
 from .checks import diverged, told_of_destination
 from .position import head_of
-from .selection import source_of, told_source
+from .selection import told_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ class ReplicaLog:
     Attributes:
         state: Its newest.
         live: By chosen table the paths of its files.
-        sources: By chosen table what `source_of` these are.
+        sources: By chosen table what `parse_replica_file` these are.
         known: Chosen tables that it has files of, or had.
         defined: Chosen tables that it defines.
     """
@@ -172,9 +173,9 @@ def _read(log: LogReader, tables: Sequence[str]) -> ReplicaLog:
         defined = frozenset(tables).intersection(state.definitions.entries)
     except CorruptError as error:
         raise told_of_destination(error, f"{log.writer}/{log.database}") from error
-    sources = {table: frozenset(map(source_of, paths)) for table, paths in live.items()}
+    sources = {table: frozenset(map(parse_replica_file, paths)) for table, paths in live.items()}
     return ReplicaLog(state, live, sources, frozenset(known), defined)
 
 
 def _not_made(paths: frozenset[str]) -> str:
-    return min(path for path in paths if not source_of(path))
+    return min(path for path in paths if not parse_replica_file(path))

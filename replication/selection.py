@@ -7,10 +7,9 @@ Source: docs/replication.md, "Some tables, columns or rows".
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from types import NoneType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..catalog.data.scan import Projection
 from ..catalog.data.shown import shown
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from ..catalog.data.shown import Shown
     from ..catalog.format.cut import Cut
     from ..catalog.format.frame import LogIdentity
-
-_NAME: Final = re.compile(r"(?:.*/)?replica-([0-9a-f]{16})-[0-9a-f]{40}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +126,6 @@ class Wanted:
 def told_source(log: LogIdentity) -> str:
     """What names of files tell of the source's log that they were made from."""
     return log.log_id.hex()[:16]
-
-
-def source_of(path: str) -> str:
-    """What a path tells of the log that its file was made from; "" for one that `wanted_files`
-    doesn't make."""
-    found = _NAME.fullmatch(path)
-    return "" if found is None else found[1]
 
 
 def wanted_files(

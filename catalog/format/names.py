@@ -33,6 +33,7 @@ _OWN_FILE = r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{
 _DATA_FILE = re.compile(_OWN_FILE + r"\.parquet")
 _DELETES_FILE = re.compile(_OWN_FILE + r"\.deletes")
 _ACTIONS_FILE = re.compile(_OWN_FILE + r"\.actions")
+_REPLICA_FILE = re.compile(r"replica-(?P<source>[0-9a-f]{16})-[0-9a-f]{40}\.parquet")
 # Of a file that lies elsewhere: the id of its location stands behind it (`locations`).
 IN_PLACE: Final = "at/"
 _IN_PLACE = re.compile(r"at/[0-9a-f]{16}/")
@@ -263,6 +264,13 @@ def parse_own_file(path: str) -> DataFile | None:
     return parse_data_file(path) or parse_deletes_file(path) or parse_actions_file(path)
 
 
+def parse_replica_file(path: str) -> str:
+    """Returns what the name of a file that a replication of chosen tables made says of the log that
+    it was made from; empty for any other name."""
+    match = _REPLICA_FILE.fullmatch(path.rsplit("/", 1)[-1])
+    return "" if match is None else match["source"]
+
+
 def _own_file(pattern: re.Pattern[str], path: str) -> DataFile | None:
     match = pattern.fullmatch(path.rsplit("/", 1)[-1])
     if match is None or int(match["epoch"]) > MAX_EPOCH:
@@ -351,12 +359,6 @@ def mirror_log_folder(writer: str, database: str) -> str:
 def mirror_segments_folder(writer: str, database: str) -> str:
     """Returns the key prefix of the second copy of the segments of a log's checkpoints."""
     return f"{writer}/{database}/mirror/segments/"
-
-
-def mirror_key(key: str) -> str:
-    """Returns the key of the second copy of an object of a log, from the object's own key."""
-    writer, database, rest = key.split("/", 2)
-    return f"{writer}/{database}/mirror/{rest}"
 
 
 def base_folder(writer: str, database: str) -> str:

@@ -103,8 +103,7 @@ HISTORY_COLUMNS: Final = _schema(
     files_removed=pa.int64(),
     rows_added=pa.int64(),
     bytes_added=pa.int64(),
-    summary_keys=pa.list_(pa.string()),
-    summary_values=pa.list_(pa.string()),
+    summary_or_null=pa.string(),
 )
 REFERENCES_COLUMNS: Final = _schema(
     kind=pa.uint8(),

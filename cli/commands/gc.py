@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Delete data files that no retained revision names: files removed from their tables before the
-oldest readable revision, and leftovers of attempts that never committed. Files that
-could still be committed, and names that lakelog did not make, are left alone for a grace period
-of a week by the store's clock. Files that may have been committed before a rebuild, or before the
-log was begun, stay until they are asked for (--undecided).
+oldest readable revision, and leftovers of attempts that never committed. Files that could still be
+committed are left alone for a grace period of a week by the store's clock. Files that lakelog did
+not name (strays) stay unless a pattern asks for them (--strays).
 
-gc stops where the log says it is another's, was sealed, or has lost its end.
+gc stops where the log is another's, was sealed, was set back, or has lost its end.
 
 Without --execute nothing is deleted: the plan is shown, with the reason for each file."""
 EXAMPLES: Final = """
 lakelog gc s3://lake/catalog weather
 lakelog gc ./catalog weather --writer EWR --plan-out plan.json
 lakelog gc ./catalog weather --writer EWR --execute plan.json
+lakelog gc ./catalog weather --writer EWR --strays 'data/in/*.csv'
 """
 
 
@@ -35,24 +35,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     plans.add_arguments(parser)
     parser.add_argument(
-        "--undecided",
-        action="store_true",
-        help="also delete files of more than a week that may have been committed before the log "
-        "was rebuilt or begun: look at the plan first",
+        "--strays",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="also delete files of more than a week that lakelog didn't name and whose path in the "
+        "plan matches (* stands for any characters, / too); repeatable",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, and delete if asked."""
     done = "nothing was deleted"
-    make = partial(_plan, undecided=args.undecided)
+    make = partial(_plan, strays=args.strays)
     return plans.run(args, plans.Step("gc", done, make, _load, _execute, show_report))
 
 
-def _plan(catalog: Catalog, writer: str, database: str, progress: Any, *, undecided: bool) -> Plan:
+def _plan(
+    catalog: Catalog, writer: str, database: str, progress: Any, *, strays: list[str]
+) -> Plan:
     from ...gc import plan_gc
 
-    return plan_gc(catalog, writer, database, undecided=undecided, progress=progress)
+    return plan_gc(catalog, writer, database, strays=strays, progress=progress)
 
 
 def _load(text: str) -> Plan:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from changing_cases import World
 from lakelog.errors import StorageError, UsageError
-from lakelog.gc import plan_gc
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 
@@ -54,103 +53,6 @@ def collect(world):
     for _ in range(2):
         world.clock.now_s += 20 * DAY_S
         world.gc()
-
-
-@pytest.mark.parametrize("first", [None, "intact", "lost"])
-def test_a_file_says_what_it_replaced_as_long_as_that_is_there(world, first):
-    """After a rebuild a file of before it stays, undecided, that was taken out since."""
-    old = world.write(1, 2)
-    world.write(9, table="daily")
-    if first == "lost":
-        lose(world)
-    if first is not None:
-        rebuild(world)
-    change(world, lambda tx: tx.overwrite("hourly", rows(3), "n = 1", validate=False))
-    files = world.catalog.snapshot("weather").files("hourly")["path"].to_pylist()
-    change(world, lambda tx: tx.rewrite("hourly", files))
-    world.write(8, table="daily")
-    before = shown(world)
-    collect(world)
-    assert not [one.key for one in world.store.list("") if one.key.endswith(old)], "it is decided"
-    assert not plan_gc(world.catalog, "oslo", "weather").actions
-    lose(world)
-    rebuild(world)
-    assert shown(world) == before == {"hourly": [2, 3], "daily": [8, 9]}
-
-
-def test_a_file_says_which_other_was_moved_away_as_long_as_that_is_live(world):
-    (old,) = change(world, lambda tx: tx.write("hourly", rows(1, 2)))
-    change(world, lambda tx: tx.write("hourly", rows(9)))
-
-    def move(tx):
-        tx.remove(old)
-        (path,) = tx.write("log", rows(5))
-        tx.add("daily", old)
-        return path
-
-    path = change(world, move)
-    change(world, lambda tx: tx.remove(path))
-    for value in range(3):
-        change(world, lambda tx, value=value: tx.write("other", rows(value)))
-    before = shown(world)
-    collect(world)
-    lose(world)
-    rebuild(world)
-    assert shown(world) == before == {"daily": [1, 2], "hourly": [9], "other": [0, 1, 2]}
-
-
-def test_what_an_earlier_life_says_decides_nothing(world):
-    """It may have added the file again, and all that told so may be lost."""
-    (old,) = change(world, lambda tx: tx.write("hourly", rows(1, 2)))
-
-    def replace(tx):
-        tx.remove(old)
-        return tx.write("hourly", rows(3))
-
-    (new,) = change(world, replace)
-    change(world, lambda tx: tx.add("hourly", old))  # live again, by an object of actions
-    assert shown(world) == {"hourly": [1, 2, 3]}
-    world.store.delete([one.key for one in world.store.list("") if one.key.endswith(".actions")])
-    lose(world)
-    plan = plan_rebuild(world.catalog, "oslo", "weather")
-    assert old in plan.undecided
-    execute_rebuild(world.catalog, plan)
-    for _ in range(2):
-        files = world.catalog.snapshot("weather").files("hourly")["path"].to_pylist()
-        change(world, lambda tx, files=files: tx.rewrite("hourly", files))
-    collect(world)
-    collect(world)
-    there = {one.key.partition("/weather/")[2] for one in world.store.list("oslo/weather/data/")}
-    assert old in there, "nobody knows whether it was live"
-    assert new not in there, "this life has taken it out"
-
-
-@pytest.mark.parametrize("deleted", [1, 2])
-def test_a_gc_that_is_broken_off_has_deleted_what_was_replaced_first(world, deleted):
-    world.write(1, 2)
-    change(world, lambda tx: tx.overwrite("hourly", rows(3), "n = 1", validate=False))
-    for _ in range(2):
-        files = world.catalog.snapshot("weather").files("hourly")["path"].to_pylist()
-        change(world, lambda tx, files=files: tx.rewrite("hourly", files))
-    world.write(8, table="daily")
-    before = shown(world)
-    world.prune()
-    world.clock.now_s += 20 * DAY_S
-    real = MemoryStore.delete
-
-    def some(store, keys, **options):
-        keys = list(keys)
-        if not any("/data/" in key for key in keys):
-            return real(store, keys, **options)
-        assert len(keys) > deleted
-        real(store, keys[:deleted])
-        raise StorageError("the network is gone")
-
-    with mock.patch.object(MemoryStore, "delete", some), pytest.raises(StorageError):
-        world.gc()
-    lose(world)
-    rebuild(world)
-    assert shown(world) == before
 
 
 @pytest.mark.parametrize("later", [False, True])

@@ -8,9 +8,9 @@ W, D = "EWR", "weather"
 BASE = f"{W}/{D}/"
 
 
-def gc(lake, **options):
+def gc(lake, strays=(), **options):
     options = {"margins": lake.margins, **options}
-    plan = plan_gc(lake.catalog, W, D, **options)
+    plan = plan_gc(lake.catalog, W, D, strays=strays, **options)
     return plan, execute_gc(lake.catalog, plan, **options)
 
 

@@ -10,9 +10,9 @@ from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     CorruptObject,
     ForkError,
+    LogLost,
     MissingTransaction,
     UnsupportedFeature,
-    WriterNotFound,
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
@@ -83,7 +83,7 @@ DOUBTS = {
     leave_a_stray_checkpoint: MissingTransaction,
     lose_the_tail_below_a_checkpoint: MissingTransaction,
     fork: ForkError,
-    lose_log: WriterNotFound,
+    lose_log: LogLost,
     require_a_feature: UnsupportedFeature,
     hold_an_unknown_optional_action: UnsupportedFeature,
 }

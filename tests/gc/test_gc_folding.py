@@ -3,16 +3,11 @@ file is added twice, and no exact store pays for it."""
 
 from __future__ import annotations
 
-import io
-
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from collect_cases import take_over
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.folding import fold, folded_among
 from lakelog.catalog.read.catalog_health import name_rules
-from lakelog.errors import DuplicateFile
 from lakelog.gc import execute_gc, plan_gc
 from lakelog.store import probe_names
 from lakelog.testing.doubles import FoldingStore
@@ -34,12 +29,6 @@ TWINS = [
 def folding(lake):
     lake.store = FoldingStore(lake.store)
     return lake
-
-
-def parquet(value):
-    body = io.BytesIO()
-    pq.write_table(pa.table({"value": pa.array([value], pa.int64())}), body)
-    return body.getvalue()
 
 
 def read(lake, table):
@@ -67,77 +56,18 @@ def test_tables_in_one_folder_keep_their_files(folding):
     assert [read(lake, table) for table in tables] == [[value] for value in range(len(tables))]
 
 
-def test_an_adopted_file_of_another_spelling_stays(folding):
+def test_a_stray_that_is_named_in_another_spelling_stays(folding):
+    """A log of another implementation may name one."""
     lake = folding
-    take_over(lake)
-    lake.put_foreign("in/New.parquet", parquet(7))
-    with lake.writer() as writer, writer.transaction() as tx:
-        tx.add("hourly", "data/IN/new.parquet")
+    with lake.writer() as writer:
+        path = lake.commit(writer, 7)
+    body = lake.store.get(f"{W}/{D}/{path}")
+    lake.store.delete([f"{W}/{D}/{path}"])
+    lake.store.put(f"{W}/{D}/{path.upper().replace('DATA/', 'data/')}", body)
     lake.pass_time(30 * DAY_S)
-    assert collect(lake) == 0
+    plan = plan_gc(lake.catalog, W, D, strays=["data/*"])
+    assert not plan.actions
     assert 7 in read(lake, "hourly")
-
-
-def test_a_batch_looks_again_folded(folding, hooked):
-    """Committed between the plan and its execution, in another spelling than the listing's."""
-    lake = folding
-    take_over(lake)
-    lake.put_foreign("in/New.parquet", parquet(7))
-    lake.pass_time(30 * DAY_S)
-    plan = plan_gc(lake.catalog, W, D)
-    assert plan.objects == 1
-    lake.store.put(f"{W}/{D}/data/in/New.parquet", parquet(7))  # young again: it may be added
-
-    def add(request, key):
-        if request == "delete" and key.endswith(".parquet"):
-            raise AssertionError(key)
-
-    with lake.writer() as writer, writer.transaction() as tx:
-        tx.add("hourly", "data/in/new.parquet")
-    lake.pass_time(30 * DAY_S)
-    store = hooked(lake.store, add)
-    assert execute_gc(store, plan, ambient=lake.clock.ambient()).deleted_objects == 0
-
-
-@pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_twin_is_refused_where_it_is_one(folding, checkpoint):
-    lake = folding
-    lake.put_foreign("in/caf\u00e9.parquet", parquet(7))
-    with lake.writer() as writer:
-        with writer.transaction() as tx:
-            tx.add("hourly", "data/in/caf\u00e9.parquet")
-        if checkpoint:
-            writer.checkpoint()
-    with lake.writer() as writer:
-        tx = writer.transaction()
-        tx.add("hourly", "data/IN/Cafe\u0301.parquet")
-        with pytest.raises(DuplicateFile, match="only in case"):
-            tx.commit()
-        with writer.transaction() as tx:  # the same in its other spelling is no twin of itself
-            tx.remove("data/in/caf\u00e9.parquet")
-            tx.add("hourly", "data/IN/Cafe\u0301.parquet")
-    assert read(lake, "hourly") == [7]
-
-
-def test_twins_of_one_transaction_are_refused(folding):
-    lake = folding
-    lake.put_foreign("a.parquet", parquet(7))
-    with lake.writer() as writer:
-        tx = writer.transaction()
-        tx.add("hourly", "data/a.parquet")
-        tx.add("hourly", "data/A.parquet")
-        with pytest.raises(DuplicateFile):
-            tx.commit()
-
-
-def test_an_exact_store_has_both(lake):
-    for name in ("a.parquet", "A.parquet"):
-        lake.put_foreign(name, parquet(7))
-    with lake.writer() as writer:
-        for name in ("a.parquet", "A.parquet"):
-            with writer.transaction() as tx:
-                tx.add("hourly", f"data/{name}")
-    assert read(lake, "hourly") == [7, 7]
 
 
 def test_the_probe_tells_what_a_store_folds(lake):

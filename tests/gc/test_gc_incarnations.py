@@ -38,8 +38,8 @@ def prune(lake, **keep):
     return execute_prune(lake.catalog, plan)
 
 
-def collect(lake, *, undecided=False):
-    plan = plan_gc(lake.catalog, W, D, undecided=undecided)
+def collect(lake):
+    plan = plan_gc(lake.catalog, W, D)
     execute_gc(lake.catalog, plan)
     return {action.key.removeprefix(BASE) for action in plan.actions}
 
@@ -132,8 +132,7 @@ def test_a_damaged_lower_incarnation_may_go_and_stops_gc_until_then(rebuilt):
     assert "No segment goes" in plan_prune(lake.catalog, W, D, keep_revisions=1).notes[-1]
     prune(lake)
     assert lake.log_names() == "t0 c0"
-    assert not collect(lake)
-    assert len(collect(lake, undecided=True)) == 2
+    assert len(collect(lake)) == 2
     assert lake.data() == lake.paths_at()
 
 
@@ -142,19 +141,18 @@ def test_gc_keeps_what_a_lower_incarnation_names(rebuilt):
     (removed,) = lake.old_paths[0]
     lake.pass_time(30 * DAY_S)
     assert removed not in lake.retained_paths()
-    (orphan,) = collect(lake, undecided=True)
+    (orphan,) = collect(lake)
     assert orphan != removed
     assert removed in lake.data()
     prune(lake)
-    assert not collect(lake)
-    assert collect(lake, undecided=True) == {removed}
+    assert collect(lake) == {removed}
     assert lake.data() == lake.paths_at()
 
 
-def test_after_a_rebuild_files_of_epochs_before_it_go_only_if_asked_for(rebuilt):
+def test_what_a_rebuild_left_out_stays_for_the_grace_period(rebuilt):
     """The orphan is of epoch 1; the rebuilt transactions have epoch 3."""
     lake = rebuilt
-    late = lake.put_foreign(f"_/hourly/1-{'ab' * 16}-0.parquet")  # put in late, by who was fenced
+    (old,) = lake.data() - lake.old_paths[0] - lake.old_paths[1] - lake.old_paths[2]
     with lake.writer() as writer:
         lake.commit(writer, 3)
         ours = lake.orphan(writer)
@@ -163,38 +161,14 @@ def test_after_a_rebuild_files_of_epochs_before_it_go_only_if_asked_for(rebuilt)
         lake.commit(writer, 4)
     first = lake.log().load(0).epoch
     assert first == lake.log().load().first_epoch == 3
-    assert parse_epoch(ours) > first
-    assert collect(lake) == {ours}
-    assert late not in collect(lake, undecided=True), "young"
-    lake.pass_time(7 * DAY_S)
+    assert parse_epoch(ours) > first > parse_epoch(old)
+    lake.pass_time(7 * DAY_S - 2)
     plan = plan_gc(lake.catalog, W, D)
-    assert not plan.actions
-    (kept,) = [kept for kept in plan.kept if "undecided since the rebuild" in kept.reason]
-    assert BASE + late in kept.names
-    assert "gc --undecided" in kept.reason
-    assert late in collect(lake, undecided=True)
-
-
-@pytest.mark.parametrize("pruned", [False, True])
-def test_adopted_files_of_before_a_rebuild_go_only_if_asked_for(lake, pruned):
-    """Nobody knows whether they were part of a table: no footer says so."""
-    with lake.writer() as writer:
-        lake.commit(writer, 0)
-    before = lake.put_foreign("in/before.parquet")
-    lake.rebuild()
-    since = lake.put_foreign("in/since.parquet")
-    lake.pass_time(30 * DAY_S)
-    with lake.writer() as writer:
-        for value in (1, 2):
-            lake.commit(writer, value)
-            writer.checkpoint()
-    if pruned:
-        lake.pass_time(2 * DAY_S)
-        prune(lake)
-        assert lake.log_names() == "t2 c2"
-    assert collect(lake) == {since}
-    assert before in lake.data()
-    assert collect(lake, undecided=True) == {before}
+    (kept,) = [kept for kept in plan.kept if "of before the rebuild" in kept.reason]
+    assert kept.names == (BASE + old,)
+    assert collect(lake) == {ours}
+    lake.pass_time(1)
+    assert collect(lake) == {old}
 
 
 def parse_epoch(path):
@@ -216,10 +190,9 @@ def test_the_first_epoch_is_known_when_its_revision_is_pruned(rebuilt):
         prune(lake)
     assert lake.log_names() == "t5 c5"
     assert lake.log().load().first_epoch == 3
-    assert collect(lake) == {ours}
-    left = lake.data() - lake.paths_at()
-    assert {parse_epoch(path) for path in left} == {1}
-    assert collect(lake, undecided=True) == left
+    left = collect(lake)
+    assert {parse_epoch(path) for path in left - {ours}} == {1}
+    assert lake.data() == lake.paths_at()
 
 
 # --- A rebuild under way --------------------------------------------------------------------------
@@ -275,8 +248,8 @@ def test_a_sealed_log_is_left_alone(lake):
 def test_a_seal_between_two_batches_stops_gc(lake, hooked, monkeypatch):
     monkeypatch.setattr("lakelog.gc.collect._AT_ONCE", 1)
     build(lake)
-    for name in "abc":
-        lake.put_foreign(f"{name}.parquet")
+    for number in range(3):
+        lake.put_foreign(f"p/hourly/1-{number:032x}-0.parquet")
     lake.pass_time(30 * DAY_S)
     plan = plan_gc(lake.catalog, W, D)
     done = []

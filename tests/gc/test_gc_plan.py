@@ -13,6 +13,8 @@ from lakelog.plans import Effect, dump_plans, split_plans
 
 UUID = "0123abcd"
 LOG = "EWR/weather/transactions/"
+MIRROR = "EWR/weather/mirror/transactions/"
+NAME = f"1-{7:032x}-0.parquet"
 SEGMENT = f"EWR/weather/segments/{'ab' * 32}.segment"
 
 
@@ -31,8 +33,8 @@ def gc_plan(**changes):
         "writer": "EWR",
         "database": "weather",
         "actions": (
-            Deletion("EWR/weather/data/p/t/x.parquet", 10, "orphan"),
-            Deletion("EWR/weather/data/ä/t/y.parquet", 3_000_000, "orphan"),
+            Deletion(f"EWR/weather/data/p/t/{NAME}", 10, "orphan"),
+            Deletion(f"EWR/weather/data/ä/t/{NAME}", 3_000_000, "orphan"),
         ),
         "kept": (Kept("young", 2, 7, ("EWR/weather/data/z.parquet",)),),
         "notes": ("a note",),
@@ -68,13 +70,13 @@ SAVED = """\
 "kept": [{"reason": "young", "objects": 2, "size_bytes": 7, \
 "names": ["EWR/weather/data/z.parquet"]}],
 "notes": ["a note"],
-"facts": {"head": 7, "head_digest": "%s", "epoch": 3, "oldest": 2, "exclusive": true, \
-"keep_from": -1, "checkpoint": "", "undecided": false},
+"facts": {"head": 7, "head_digest": "DIGEST", "epoch": 3, "oldest": 2, "exclusive": true, \
+"keep_from": -1, "checkpoint": "", "strays": []},
 "made_at": "2026-11-21T06:30:00.123456+00:00",
 "actions": [
-{"key": "EWR/weather/data/p/t/x.parquet", "size_bytes": 10, "reason": "orphan"},
-{"key": "EWR/weather/data/ä/t/y.parquet", "size_bytes": 3000000, "reason": "orphan"}]}
-""" % ("ab" * 32)
+{"key": "EWR/weather/data/p/t/NAME", "size_bytes": 10, "reason": "orphan"},
+{"key": "EWR/weather/data/ä/t/NAME", "size_bytes": 3000000, "reason": "orphan"}]}
+""".replace("DIGEST", "ab" * 32).replace("NAME", NAME)
 
 
 def test_the_format_of_a_saved_plan():
@@ -121,7 +123,9 @@ def test_a_plan_describes_itself():
         "EWR/weather/data//x.parquet",
         "EWR/weather/data/a\\b.parquet",
         "EWR/weather/data/x.txt",
-        "EWR/weather/data/.parquet",
+        "EWR/weather/data/p/t/x.parquet",
+        f"EWR/weather/data/{NAME}",
+        f"EWR/weather/data/p/t/../{NAME}",
         "EWR/weather/data/x.parquet/",
         "EWR/weather/x.parquet",
         "/EWR/weather/data/x.parquet",
@@ -171,10 +175,21 @@ def test_a_prune_plan_without_its_checkpoint_deletes_nothing(lake, checkpoint):
         execute_prune(lake.store, bad)
 
 
-def test_a_prune_plan_may_name_segments_and_lower_incarnations():
+def test_a_prune_plan_may_name_segments_lower_incarnations_and_the_mirror():
     good = prune_plan(name(3), checkpoint=LOG + name(2, "checkpoint", 2))
-    segment = Deletion(SEGMENT, 1, "old")
-    good = gc_plan(kind="prune", actions=(*good.actions, segment), facts=good.facts)
+    more = SEGMENT, MIRROR + name(3), SEGMENT.replace("weather/", "weather/mirror/")
+    actions = (*good.actions, *(Deletion(key, 1, "old") for key in more))
+    good = gc_plan(kind="prune", actions=actions, facts=good.facts)
+    assert Plan.from_json(good.to_json()) == good
+    bad = (Deletion(MIRROR + name(7, "checkpoint", 2), 1, "old"),)
+    with pytest.raises(InvalidPath):
+        Plan.from_json(gc_plan(kind="prune", actions=bad, facts=good.facts).to_json())
+
+
+def test_a_gc_plan_may_name_the_strays_that_it_was_asked_for():
+    actions = (Deletion("EWR/weather/data/in/x.csv", 1, "asked for"),)
+    facts = Facts(7, "ab" * 32, 3, 2, True, strays=("data/in/*",))
+    good = gc_plan(actions=actions, facts=facts)
     assert Plan.from_json(good.to_json()) == good
 
 
@@ -183,7 +198,7 @@ def test_names_and_kinds_are_checked(lake):
         Plan.from_json(gc_plan(writer="../EWR", actions=()).to_json())
     with pytest.raises(UsageError, match="kind"):
         Plan.from_json(gc_plan(kind="burn", actions=()).to_json())
-    twice = Deletion("EWR/weather/data/x.parquet", 1, "")
+    twice = Deletion(f"EWR/weather/data/p/t/{NAME}", 1, "")
     with pytest.raises(UsageError, match="twice"):
         Plan.from_json(gc_plan(actions=(twice, twice)).to_json())
     with pytest.raises(UsageError, match="gc plan"):

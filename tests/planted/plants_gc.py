@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -11,33 +13,95 @@ from planting import plant
 @plant("tests/gc/test_gc_collect.py")
 def gc_takes_unknown_names() -> Any:
     """Gc deletes what it doesn't know."""
-    from lakelog.gc import rules
+    from lakelog.gc import collect
 
-    return mock.patch.object(rules, "is_data_path", return_value=True)
+    return mock.patch.object(collect, "is_own", return_value=True)
 
 
 @plant("tests/gc/test_gc_proof.py")
 def prune_trusts_the_checkpoint() -> Any:
     """Prune doesn't compare the checkpoint with the log."""
-    from lakelog.gc import prune_verify
+    from lakelog.gc import prune
 
-    return mock.patch.object(prune_verify, "_compare_with_log", return_value="")
+    return mock.patch.object(prune, "_compare_with_log", return_value="")
 
 
 @plant("tests/faults/test_crash_points.py")
 def prune_backwards() -> Any:
     """Prune deletes segments before the checkpoints that name them."""
-    from dataclasses import replace
-
     from lakelog.gc import prune
 
     real = prune.select
 
     def select(*args: Any) -> Any:
-        found = real(*args)
-        return replace(found, actions=found.actions[::-1])
+        actions, kept = real(*args)
+        return actions[::-1], kept
 
     return mock.patch.object(prune, "select", select)
+
+
+@plant("tests/gc/test_gc_rows.py")
+def prune_mirrors_nothing() -> Any:
+    """Prune deletes without having completed the mirror."""
+    from lakelog.gc import prune
+
+    return mock.patch.object(prune, "complete_mirror", return_value=None)
+
+
+@plant("tests/gc/test_gc_rows.py")
+def prune_mirrors_afterwards() -> Any:
+    """Prune completes the mirror once it has deleted."""
+    from lakelog.gc import prune
+    from lakelog.gc.plan import Deleted
+
+    real, real_report, waiting = prune.complete_mirror, Deleted.report, []
+
+    def report(self: Any, *args: Any) -> Any:
+        while waiting:
+            real(*waiting.pop())
+        return real_report(self, *args)
+
+    stack = ExitStack()
+    stack.enter_context(
+        mock.patch.object(prune, "complete_mirror", lambda *args: waiting.append(args))
+    )
+    stack.enter_context(mock.patch.object(Deleted, "report", report))
+    return stack
+
+
+@plant("tests/gc/test_gc_rows.py")
+def prune_leaves_the_mirror_alone() -> Any:
+    """The mirror keeps what the log has pruned."""
+    from lakelog.gc import prune
+
+    real = prune.select
+
+    def select(*args: Any) -> Any:
+        actions, kept = real(*args)
+        return tuple(action for action in actions if "/mirror/" not in action.key), kept
+
+    return mock.patch.object(prune, "select", select)
+
+
+@plant("tests/gc/test_gc_rows.py tests/gc/test_gc_lost_end.py")
+def gc_forgets_what_only_the_mirror_has() -> Any:
+    """A file goes that only objects in the mirror name."""
+    from lakelog.gc import retained
+
+    real = retained._named_besides
+
+    def besides(context: Any, names: Any, oldest: int) -> Any:
+        return real(context, replace(names, mirror=names.mirror._replace(objects={})), oldest)
+
+    return mock.patch.object(retained, "_named_besides", besides)
+
+
+@plant("tests/gc/test_gc_lost_end.py")
+def gc_believes_a_log_that_ends_below_its_mirror() -> Any:
+    """What the mirror goes on with is not asked."""
+    from lakelog.gc import retained
+
+    return mock.patch.object(retained, "refuse_lost_end", return_value=None)
 
 
 # --- What gc may take -----------------------------------------------------------------------------
@@ -51,95 +115,20 @@ def gc_compares_names_exactly() -> Any:
     return mock.patch.object(retained, "folded_among", return_value=set())
 
 
-@plant("tests/gc/test_gc_lost_tail.py")
-def gc_believes_a_short_log() -> Any:
-    """Gc deletes the files of the transactions that a log has lost."""
-    from lakelog.gc import footers
+@plant("tests/gc/test_gc_lost_end.py")
+def gc_believes_a_bucket_that_was_set_back() -> Any:
+    """Gc deletes the files of the transactions that both copies of a log have lost."""
+    from lakelog.gc import collect
 
-    return mock.patch.object(footers, "refuse_lost_tail", return_value=None)
-
-
-_LOST = "tests/gc/test_gc_lost_successors.py::"
+    return mock.patch.object(collect, "refuse_set_back", return_value=None)
 
 
-@plant(f"{_LOST}test_nothing_is_taken")
-def gc_asks_no_object_of_actions_what_it_saw() -> Any:
-    """That a head was lost is told by bases alone."""
-    from dataclasses import replace
-
-    from lakelog.catalog.read import own_words
-
-    real = own_words._of_actions
-
-    def planted(*args: Any) -> Any:
-        found = real(*args)
-        return replace(found, stood=found.stood[:1])
-
-    return mock.patch.object(own_words, "_of_actions", planted)
-
-
-@plant(f"{_LOST}test_nothing_is_taken")
-def gc_asks_no_file_what_it_took_the_place_of() -> Any:
-    """What was taken out, and written by nobody that the log knows, proves nothing."""
-    from lakelog.catalog.read import lost_tail
-
-    return mock.patch.object(lost_tail, "_refuse_unknown_files", return_value=None)
-
-
-@plant(f"{_LOST}test_what_took_out_a_file_of_a_trimmed_revision_goes")
-def gc_stops_at_what_the_history_is_too_short_for() -> Any:
-    """A file that nobody of a trimmed history wrote counts as one of a lost end."""
-    from lakelog.catalog.read import lost_tail
-
-    return mock.patch.object(lost_tail, "_is_covered", return_value=True)
-
-
-@plant("tests/gc/test_gc_lost_tail.py::test_a_file_with_the_id_of_another_commit_proves_it_too")
-def gc_takes_a_file_for_that_of_another_with_its_id() -> Any:
-    """A file of a doubled process counts as one of the commit that has its id."""
-    from lakelog.gc import footers
-
-    return mock.patch.object(footers, "is_written_by", lambda row, name: row is not None)
-
-
-@plant(
-    "tests/gc/test_gc_incarnations.py"
-    "::test_after_a_rebuild_files_of_epochs_before_it_go_only_if_asked_for"
-)
+@plant("tests/gc/test_gc_incarnations.py::test_what_a_rebuild_left_out_stays_for_the_grace_period")
 def gc_takes_what_a_rebuild_left_out() -> Any:
     """After a rebuild files of older epochs are orphans at once."""
-    from dataclasses import replace
+    from lakelog.gc.collect import Rules
 
-    from lakelog.gc.rules import Rules
-
-    real = Rules._doubt
-    return mock.patch.object(
-        Rules, "_doubt", lambda self, *rest: real(replace(self, first_epoch=0), *rest)
-    )
-
-
-@plant("tests/gc/test_gc_undecided.py")
-def gc_takes_files_older_than_the_log() -> Any:
-    """Files that a lost log had adopted are orphans of the one that was begun in its place."""
-    from lakelog.gc.rules import Rules
-
-    return mock.patch.object(Rules, "is_older", return_value=False)
-
-
-@plant("tests/gc/test_gc_undecided.py")
-def gc_takes_a_lost_first_commit() -> Any:
-    """Files of a lost first commit are orphans of the log that was begun anew."""
-    from lakelog.gc import collect
-
-    return mock.patch.object(collect, "strangers", return_value=set())
-
-
-@plant("tests/gc/test_gc_foreign_log.py")
-def gc_believes_any_log() -> Any:
-    """A log that was restored to the wrong place makes gc delete all that it finds there."""
-    from lakelog.gc import collect
-
-    return mock.patch.object(collect, "refuse_foreign_log", return_value=None)
+    return mock.patch.object(Rules, "_is_left_out", return_value=False)
 
 
 @plant("tests/gc/test_gc_foreign_log.py tests/gc/test_gc_incarnations.py")
@@ -163,7 +152,7 @@ def gc_forgets_lower_incarnations() -> Any:
     """Gc deletes what tokens of before a rebuild name."""
     from lakelog.gc import retained
 
-    return mock.patch.object(retained, "other_incarnations", return_value=[])
+    return mock.patch.object(retained, "_named_besides", return_value=[])
 
 
 @plant("tests/gc/test_gc_nested.py")
@@ -174,18 +163,10 @@ def gc_takes_an_inner_catalog() -> Any:
     return mock.patch.object(collect, "logs_below", return_value=())
 
 
-@plant("tests/gc/test_gc_ends.py")
-def gc_believes_a_listing() -> Any:
-    """What a listing missed at the beginning of a log is taken for pruned."""
-    from lakelog.gc import retained
-
-    return mock.patch.object(retained, "check_beginning", return_value=None)
-
-
 @plant("tests/gc/test_gc_together.py")
 def deletions_of_others_are_reported() -> Any:
     """Two jobs at once report the same deletions as theirs."""
-    from lakelog.gc.deleted import Deleted
+    from lakelog.gc.plan import Deleted
 
     real = Deleted.add
     return mock.patch.object(Deleted, "add", lambda self, asked, gone: real(self, asked, set()))
@@ -208,25 +189,9 @@ def refs_are_overlooked() -> Any:
 def prune_compares_no_statistics() -> Any:
     """A checkpoint with wrong statistics becomes the only base of a log."""
     from lakelog.catalog.log.differences import differences
-    from lakelog.gc import prune_verify
+    from lakelog.gc import prune
 
-    return mock.patch.object(prune_verify, "all_differences", differences)
-
-
-@plant("tests/gc/test_gc_ends.py")
-def gc_believes_where_a_listing_ends() -> Any:
-    """The files of the newest transaction, which a listing missed, are orphans."""
-    from lakelog.gc import retained
-
-    return mock.patch.object(retained, "beyond", return_value=None)
-
-
-@plant("tests/gc/test_gc_ends.py")
-def prune_believes_a_listing() -> Any:
-    """The segments of a checkpoint that a listing missed are taken."""
-    from lakelog.gc import prune_verify
-
-    return mock.patch.object(prune_verify, "check_checkpoints", return_value=None)
+    return mock.patch.object(prune, "all_differences", differences)
 
 
 @plant("tests/gc/test_gc_collect_execute.py::test_batches_look_again_before_each")
@@ -235,29 +200,6 @@ def gc_looks_once() -> Any:
     from lakelog.gc import collect
 
     return mock.patch.object(collect, "follow", lambda context, retained: retained)
-
-
-@plant(
-    "tests/changing/test_lost_afterwards.py"
-    "::test_a_file_says_what_it_replaced_as_long_as_that_is_there"
-)
-def who_tells_what_was_replaced_goes() -> Any:
-    """A file goes though only its footer says that another one, which stays, was taken out."""
-    from lakelog.gc import collect
-
-    return mock.patch.object(collect, "judge_by_tellers", lambda *args: args[-1])
-
-
-@plant(
-    "tests/changing/test_lost_afterwards.py"
-    "::test_a_gc_that_is_broken_off_has_deleted_what_was_replaced_first"
-)
-def newer_files_are_deleted_first() -> Any:
-    """A file is deleted before those that its footer says were taken out."""
-    from lakelog.gc import collect
-
-    real = collect.arrival_s
-    return mock.patch.object(collect, "arrival_s", lambda info: -real(info))
 
 
 @plant(
@@ -275,74 +217,3 @@ def times_of_a_rebuilt_log_are_believed() -> Any:
         return real(state, tombstone, at)
 
     return mock.patch.object(scopes, "_last_of", last_of)
-
-
-_AFTER_GC = "tests/changing/test_lost_after_gc.py::"
-
-
-@plant(_AFTER_GC + "test_what_took_out_a_file_elsewhere_is_known_as_long_as_what_added_it")
-def what_took_out_files_elsewhere_goes() -> Any:
-    """What says that a file elsewhere was taken out goes, though what added it stays."""
-    from lakelog.gc import actions
-
-    return mock.patch.object(actions, "_added_of", return_value=set())
-
-
-@plant(_AFTER_GC + "test_what_took_out_a_file_elsewhere_is_known_as_long_as_what_added_it")
-def footers_alone_tell_that_files_elsewhere_went() -> Any:
-    """That a file elsewhere was replaced is said only by the footer of what took its place."""
-    from lakelog.catalog.log import untold
-
-    return mock.patch.object(untold, "is_in_place", return_value=False)
-
-
-@plant(_AFTER_GC + "test_what_took_out_a_file_elsewhere_goes_after_what_added_it")
-def what_cant_be_read_adds_nothing_elsewhere() -> Any:
-    """What took out a file elsewhere goes though what may have added it can't be read just now."""
-    from lakelog.gc import actions
-
-    real, real_messages = actions._added_of, actions._messages
-
-    def messages(*args: Any) -> Any:
-        return [(key, said) for key, said in real_messages(*args) if said is not None]
-
-    def added_of(*args: Any) -> Any:
-        with mock.patch.object(actions, "_messages", messages):
-            return real(*args)
-
-    return mock.patch.object(actions, "_added_of", added_of)
-
-
-@plant(_AFTER_GC + "test_a_file_of_a_commit_that_was_trimmed_says_what_it_replaced")
-def gc_takes_a_trimmed_history_for_all() -> Any:
-    """What a file replaced whose commit the history doesn't hold any more is live again."""
-    from lakelog.gc import taken_out
-
-    return mock.patch.object(taken_out, "_may_be_trimmed", return_value=False)
-
-
-@plant(_AFTER_GC + "test_a_file_that_was_begun_later_than_what_was_trimmed_has_failed")
-def gc_keeps_what_failed_after_the_trimmed_history() -> Any:
-    """A file that can't have been committed stays for what it says that it replaced."""
-    from lakelog.gc import taken_out
-
-    return mock.patch.object(taken_out, "_may_be_trimmed", return_value=True)
-
-
-@plant(_AFTER_GC + "test_a_file_of_a_commit_that_was_trimmed_decides_nothing")
-def what_may_have_been_committed_decides() -> Any:
-    """A file of which nobody knows whether it was committed decides that another one goes."""
-    from lakelog.gc import taken_out
-
-    return mock.patch.object(taken_out, "_is_committed", lambda key, _: bool(taken_out._own(key)))
-
-
-@plant("tests/changing/test_lost_after_gc.py::test_it_was_committed_if_one_that_was_took_its_place")
-def a_chain_of_replaced_files_is_left_for_good() -> Any:
-    """Of a commit that the history doesn't hold any more no later file tells."""
-    from lakelog.gc import taken_out
-
-    def planted(says: Any, _: Any, rules: Any, __: Any) -> set[str]:
-        return {key for key in says if taken_out._is_committed(key, rules)}
-
-    return mock.patch.object(taken_out, "_of_this_life", planted)

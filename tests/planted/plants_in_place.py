@@ -34,14 +34,6 @@ def links_are_names_of_their_own() -> Any:
 
 
 @plant("tests/rebuild/test_rebuild_in_place.py")
-def plans_of_gc_may_name_them() -> Any:
-    """A plan of gc deletes below `at/`."""
-    from lakelog.gc import plan
-
-    return mock.patch.object(plan, "is_in_place", return_value=False)
-
-
-@plant("tests/rebuild/test_rebuild_in_place.py")
 def a_rebuild_forgets_them() -> Any:
     """A rebuild takes over only what lies below `data/`."""
     from lakelog.rebuild import rebuild

@@ -339,14 +339,6 @@ def a_file_that_is_gone_tells_of_no_attempt() -> Any:
     return mock.patch.object(attempts, "_blocks", return_value={})
 
 
-@plant(f"{_ATTEMPTS}::test_gc_takes_no_committed_file_before_that_of_another_attempt")
-def gc_takes_committed_attempts_first() -> Any:
-    """Gc leaves the files of attempts that don't count without what rules them out."""
-    from lakelog.gc import collect
-
-    return mock.patch.object(collect, "keep_beside_others", lambda verdicts: verdicts)
-
-
 @plant("tests/rebuild/test_rebuild_rivals.py")
 def only_footers_tell_revisions() -> Any:
     """Who took out its files is no later than a transaction whose number no footer tells."""

@@ -109,7 +109,7 @@ def a_part_keeps_what_it_had() -> Any:
 )
 def gc_takes_what_a_copy_brought_back() -> Any:
     """A file of a superseded epoch is an orphan, whenever it came."""
-    from lakelog.gc.rules import Rules
+    from lakelog.gc.collect import Rules
 
     return mock.patch.object(
         Rules, "_is_superseded", lambda self, _, name: self.exclusive and name.epoch < self.epoch

@@ -115,23 +115,6 @@ def keep_house(store, fake):
     return {action.key.removeprefix("EWR/weather/") for action in plan.actions}
 
 
-def test_gc_takes_no_committed_file_before_that_of_another_attempt(catalog, writer, store, fake):
-    """Only the name of the first would tell that it was committed, and not at which task."""
-    ((path,), _), sharing = shared(writer, store, rows(1, 2, 3))
-    fake.move(3600)
-    (late,) = [add.path for add in write(store, sharing, rows(1, 2, 3), 2).adds()]
-    with writer.transaction() as tx:
-        tx.overwrite("hourly", rows(9), validate=False)
-    writer.checkpoint()
-    fake.move(7 * DAY_S - 1800)
-    commit(writer, 1, table="other")
-    writer.checkpoint()
-    fake.move(60)
-    assert not keep_house(store, fake) & {path, late}
-    before, after, _ = rebuilt(catalog, store, fake)
-    assert after == before == {"hourly": [9], "other": [0, 1]}
-
-
 def test_gc_takes_all_attempts_once_they_are_old(catalog, writer, store, fake):
     ((path,), (stray,)), _ = shared(writer, store, rows(1, 2, 3))
     with writer.transaction() as tx:

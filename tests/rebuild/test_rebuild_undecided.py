@@ -309,27 +309,6 @@ def test_a_whole_log_leaves_nothing_undecided(catalog, writer, store, fake):
     assert live_rows(Catalog(store, ambient=fake.ambient)) == [1]
 
 
-def test_what_a_rebuild_has_kept_no_later_one_disproves(catalog, writer, store, fake):
-    """Of two that replace one file the first rebuild knows no better than to keep both."""
-    first, _ = commit(writer, 1)
-    with catalog.writer("EWR", "weather", checkpoint_every=0) as owner:
-        never, _ = replacing(owner, first, 2, done=False)
-        fake.move(1.0)
-        replacing(owner, first, 3)
-    lose_the_log(store)
-    rebuild(store, fake)
-    assert live_rows(catalog) == [2, 3]
-    with catalog.writer("EWR", "weather", checkpoint_every=0) as owner:
-        commit(owner, 4)
-    lose_the_log(store)
-    plan = rebuild(store, fake)  # the third commit stands on the second one, which is proven now
-    assert live_rows(catalog) == [3, 4]
-    assert "a rebuild since may have kept it" in reasons(plan)[never]
-    assert never in plan.undecided
-    keep_house(store, fake, catalog)
-    assert never in {info.key.removeprefix(BASE) for info in store.list(BASE)}
-
-
 def test_who_took_out_a_file_that_was_added_again_stands_beside_who_took_it_out_later(
     catalog, store
 ):

@@ -24,8 +24,7 @@ from lakelog.catalog.log import admission, checkpoint, listing, replay
 from lakelog.catalog.log.moments import Moment
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
-from lakelog.gc import collect, footers, prune, prune_choice, prune_select, retained
-from lakelog.gc.rules import Rules, Verdict
+from lakelog.gc import collect, prune, retained
 from lakelog.rebuild import execute
 from lakelog.rebuild.spelling import Spelling
 from lakelog.store.probe import _takes
@@ -148,10 +147,7 @@ def prune_has_no_floor() -> Iterator[None]:
 
     with (
         mock.patch.object(prune, "floor_revision", floor),
-        mock.patch.object(prune_choice, "floor_revision", floor),
         mock.patch.object(prune, "is_old", return_value=True),
-        mock.patch.object(prune_choice, "is_old", return_value=True),
-        mock.patch.object(prune_select, "is_old", return_value=True),
     ):
         yield
 
@@ -170,7 +166,7 @@ def checkpoint_forgets() -> Any:
 
 def gc_takes_live_epoch() -> Any:
     """gc gives files of the live epoch no grace."""
-    return mock.patch.object(collect.Rules, "judge", return_value=Verdict(True, "planted"))
+    return mock.patch.object(collect.Rules, "judge", return_value=collect.Verdict(True, "planted"))
 
 
 def digest_unchecked() -> Any:
@@ -195,16 +191,6 @@ def digest_unchecked() -> Any:
     return mock.patch.object(frame, "hashlib", fake)
 
 
-@contextmanager
-def gc_believes_a_listing() -> Iterator[None]:
-    """gc takes what a listing shows for all there is: it asks for nothing by name."""
-    with (
-        mock.patch.object(retained, "check_beginning", return_value=None),
-        mock.patch.object(retained, "beyond", return_value=None),
-    ):
-        yield
-
-
 def gc_compares_exactly() -> Any:
     """gc takes what a store shows in another spelling for a file that nobody names."""
 
@@ -216,13 +202,8 @@ def gc_compares_exactly() -> Any:
 
 
 def gc_sees_no_lost_end() -> Any:
-    """gc doesn't ask the files whether the log was longer."""
-    return mock.patch.object(footers, "refuse_lost_tail", return_value=None)
-
-
-def gc_takes_what_is_undecided() -> Any:
-    """gc takes what may have been committed in a life of the log that nobody can read."""
-    return mock.patch.object(Rules, "_doubt", return_value="")
+    """gc doesn't ask the files whether the bucket was set back."""
+    return mock.patch.object(collect, "refuse_set_back", return_value=None)
 
 
 @contextmanager
@@ -280,7 +261,6 @@ MUTANTS: dict[str, Patch] = {
         prune_has_no_floor,
         checkpoint_forgets,
         gc_takes_live_epoch,
-        gc_believes_a_listing,
         digest_unchecked,
     )
 }
@@ -291,7 +271,6 @@ UPHEAVALS: dict[str, Patch] = {
     for function in (
         gc_compares_exactly,
         gc_sees_no_lost_end,
-        gc_takes_what_is_undecided,
         rebuild_seals_nothing,
         rebuild_spells_as_shown,
         doubles_are_told_alike,
@@ -320,12 +299,10 @@ LAST_CAUGHT = {
     "drop_leaves_definitions": 36,
     "fences_by_what_is_left": 269,
     "gap_is_skipped": 85,
-    "gc_believes_a_listing": 3183,
     "gc_compares_exactly": 55,
     "gc_knows_no_bitmaps": 1728,
     "gc_sees_no_lost_end": 605,
     "gc_takes_live_epoch": 417,
-    "gc_takes_what_is_undecided": 665,
     "never_lists_again": 36,
     "no_fencing": 10,
     "no_settling": 8,
