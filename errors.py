@@ -344,11 +344,11 @@ class MissingTransaction(CorruptError):
 
 
 class LogLost(CorruptError):
-    """Data files say that there was a log, and there is none: rebuild it before writing."""
+    """The log is gone, and its mirror says that there was one: repair it before writing."""
 
 
 class LostTail(CorruptError):
-    """Data files say that the log was longer than it is, or that it is not theirs."""
+    """The log has lost its newest transactions: its mirror goes further. Repair it first."""
 
 
 class UnsupportedFeature(CorruptError):

@@ -7,6 +7,7 @@ Source: docs/format.md, sections 2 and 7.
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +28,7 @@ from .ambient import SYSTEM, Ambient
 from .changing import AsOf, Changing
 from .evolves import EvolvesTables
 from .format.cut import Cut, is_token, parse_token
-from .format.names import check_id, is_id
+from .format.names import base_folder, check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.cut_checks import iso, position_of, refuse_twins, state_at, time_us
@@ -203,7 +204,7 @@ class Catalog(EvolvesTables, Changing):
         folders = parallel(lambda writer: self.store.list_folders(f"{writer}/"), writers)
         pairs = [(w, d) for w, names in zip(writers, folders) for d in names if is_id(d)]
         inner = parallel(lambda pair: self.store.list_folders(f"{pair[0]}/{pair[1]}/"), pairs)
-        return [pair for pair, names in zip(pairs, inner) if "transactions" in names]
+        return [pair for pair, names in zip(pairs, inner) if {"transactions", "mirror"} & {*names}]
 
     def _listings(self, database: str, *, tell_lost: bool = False) -> list[Listing]:
         """The logs of a database.
@@ -218,16 +219,18 @@ class Catalog(EvolvesTables, Changing):
             LogReader(self.store, writer, database, self.ambient)
             for writer in writer_ids(self.store)
         ]
-        listings = parallel(LogReader.names_for, logs)
+        listings = parallel(lambda log: log.names_for(mirror=False), logs)
         found = [listing for listing in listings if listing.head >= 0 or listing.others]
+        if len(found) < len(logs):
+            absent = [log for log, one in zip(logs, listings) if one not in found]
+            found += self._lost_logs(absent, tell=tell_lost and bool(found))
+            found.sort(key=lambda listing: listing.writer)
         if found:
-            if tell_lost and len(found) < len(logs):
-                self._tell_lost([log for log, one in zip(logs, listings) if one not in found])
             return found
         there = sorted({name for _, name in self._logs()})
         if not there:
             raise self._not_a_catalog()
-        lost = _rebuild_hint(self.store, database=database)
+        lost = _recovery_hint(self.store, database=database)
         raise DatabaseNotFound(
             f"{self.url} has no database {database!r}",
             key=database,
@@ -235,18 +238,34 @@ class Catalog(EvolvesTables, Changing):
         )
 
     @staticmethod
-    def _tell_lost(logs: list[LogReader]) -> None:
-        from .read.losses import lost_beside_others, trace_of_lost_log, warn
+    def _lost_logs(logs: list[LogReader], *, tell: bool) -> list[Listing]:
+        """The listings of logs that are only in their mirrors.
 
-        for log, key in zip(logs, parallel(trace_of_lost_log, logs), strict=True):
-            if key is not None:
-                warn(lost_beside_others(log.writer, log.database, key))
+        Args:
+            tell: Warn of logs of which neither copy is left.
+        Requests: 1 LIST for each log; 1 for each mirror.
+        """
+        from .read.losses import LostLogWarning, lost_log_message
+        from .read.mirror import all_copies
+
+        def look(log: LogReader) -> Listing | None:
+            folders = log.store.list_folders(base_folder(log.writer, log.database))
+            if "mirror" in folders:
+                return all_copies(log)
+            if tell and "segments" in folders:
+                warnings.warn(
+                    lost_log_message(log.writer, log.database), LostLogWarning, stacklevel=6
+                )
+            return None
+
+        listings = [listing for listing in parallel(look, logs) if listing is not None]
+        return [listing for listing in listings if listing.head >= 0]
 
     def _not_a_catalog(self) -> NotACatalog:
         return NotACatalog(
             f"{self.url} holds no lakelog catalog",
             key=self.url,
-            hint=_rebuild_hint(self.store)
+            hint=_recovery_hint(self.store)
             or "Check the URL: it is the folder above the writers' folders. A first commit "
             "makes a catalog",
         )
@@ -256,7 +275,7 @@ class Catalog(EvolvesTables, Changing):
         for listing in listed:
             if listing.writer == writer:
                 return listing
-        lost = _rebuild_hint(self.store, writer, listed[0].database)
+        lost = _recovery_hint(self.store, writer, listed[0].database)
         raise WriterNotFound(
             f"Writer {writer!r} has no log of database {listed[0].database!r}",
             key=writer,
@@ -353,10 +372,10 @@ class Catalog(EvolvesTables, Changing):
         return found
 
 
-def _rebuild_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:
-    from .read.lost_log import rebuild_hint
+def _recovery_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:
+    from .read.losses import recovery_hint
 
-    return rebuild_hint(store, writer, database)
+    return recovery_hint(store, writer, database)
 
 
 def open_catalog(

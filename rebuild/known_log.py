@@ -6,7 +6,6 @@ Source: docs/format.md, sections 4.7 and 8.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +15,7 @@ import pyarrow as pa
 from ..catalog.format.objects import generations_of
 from ..catalog.log.applications import Applications
 from ..catalog.log.deletes import Deletes
+from ..catalog.log.history import summaries
 from ..catalog.log.known_schemas import SchemaEntry
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import locations_of
@@ -145,7 +145,7 @@ def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
             for transaction_id in members
         },
         members={one: place for members in ids for place, one in enumerate(members)},
-        numbers=_numbers(ids, history.column("summary").to_pylist()),
+        numbers=_numbers(ids, summaries(history)),
         first=min(revisions),
         first_us=min(times),
         live=live,
@@ -162,17 +162,13 @@ def read_whole(state: State, own: Iterable[Writing]) -> KnownLog:
 
 
 def _numbers(
-    ids: Iterable[Sequence[TransactionId]], summaries: Iterable[str | None]
+    ids: Iterable[Sequence[TransactionId]], said: Iterable[Mapping[str, str]]
 ) -> dict[TransactionId, int]:
     """What the history says by transactions that a rebuild did again."""
     found: dict[TransactionId, int] = {}
-    for members, summary in zip(ids, summaries, strict=True):
-        if members and summary is not None and ORIGINAL in summary:
-            try:
-                said = json.loads(summary)
-            except ValueError:
-                continue
-            found |= _number(members[0], said)
+    for members, summary in zip(ids, said, strict=True):
+        if members:
+            found |= _number(members[0], summary)
     return found
 
 

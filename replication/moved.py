@@ -13,7 +13,7 @@ from itertools import tee
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..catalog.format.frame import FrameKind, decode_frame
-from ..catalog.format.names import segment_name
+from ..catalog.format.names import mirror_key, segment_name
 from ..catalog.parallel import parallel
 from ..errors import CorruptObject, ObjectExists, ObjectNotFound
 from .carried import Carrier, carrying
@@ -189,8 +189,11 @@ class Mover:
         self._refuse_stopped()
         return self.carrier.put(key, body)
 
-    def move_segments(self, keys: Iterable[str]) -> None:
+    def move_segments(self, keys: Iterable[str], *, mirror: bool = False) -> None:
         """Bring segments over, whose names are the digests of their bytes.
+
+        Args:
+            mirror: Put them into the destination's mirror.
 
         Raises:
             ObjectNotFound, CorruptObject: One is not there, or damaged.
@@ -200,15 +203,17 @@ class Mover:
         for low in range(0, len(listed), AT_ONCE):
             some = listed[low : low + AT_ONCE]
             bodies = self.source.get_many(some)
-            parallel(lambda pair: self._segment(*pair), zip(some, bodies, strict=True))
+            parallel(
+                lambda pair: self._segment(*pair, mirror=mirror), zip(some, bodies, strict=True)
+            )
 
-    def _segment(self, key: str, body: bytes | None) -> None:
+    def _segment(self, key: str, body: bytes | None, *, mirror: bool) -> None:
         if body is None:
             raise ObjectNotFound("no such object", key=key)
         digest = decode_frame(body, FrameKind.SEGMENT, key).digest
         if segment_name(digest) != key.rpartition("/")[2]:
             raise CorruptObject(f"{key} is another segment than its name says", key=key)
-        self.put(key, body)
+        self.put(mirror_key(key) if mirror else key, body)
 
     def _refuse_stopped(self) -> None:
         if self.is_stopped():

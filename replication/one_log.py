@@ -14,12 +14,14 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.names import base_folder, segments_folder
+from ..catalog.commit.mirror import Mirror
+from ..catalog.format.names import base_folder, mirror_key, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.replay import apply, check_link
 from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.read.log_reader import CheckpointWarning
+from ..catalog.read.mirror import newest_copies, refuse_lost_end
 from ..errors import ForeignLog, LakelogError, ObjectNotFound, UnsupportedFeature
 from .needs import Needs, needs_of, needs_of_state
 from .position import head_of
@@ -75,6 +77,7 @@ class OneLog:
     mover: Mover
     catalog: Catalog
     copied: Copied = field(default_factory=Copied)
+    _mirror: Mirror = field(init=False)
     _look: bool = True  # whether files may be there from a run that was broken off
     _seen_s: float = 0.0
 
@@ -89,15 +92,34 @@ class OneLog:
         """
         self._seen_s = self._now_s()
         position = self.position
+        self._mirror = self._open_mirror()
         if position.base is not None:
             self._begin(position.base)
         for some in self._ranges(position.last):
             self._copy_range(some)
             if position.state.revision - _checkpointed(position.state) >= _CHECKPOINT_WITHIN:
                 self._checkpoint()
+        self._mirror.close(position.state)
         if position.state.revision - _checkpointed(position.state) >= CHECKPOINT_EVERY:
             self._checkpoint()
         return position.state
+
+    def _open_mirror(self) -> Mirror:
+        """Completes the replica's mirror, as whoever opens a log for writing does.
+
+        Raises:
+            LostTail: The replica has lost its end.
+        Requests: 2 LIST; 1 GET and 1 PUT for each copy that is missing.
+        """
+        replica, ambient = self.position.replica, self.catalog.ambient
+        mirror = Mirror(
+            replica, exclusive=self.mover.carrier.exclusive, in_background=ambient.in_background
+        )
+        copies = newest_copies(replica)
+        if self.position.state.log is not None:
+            refuse_lost_end(replica, copies)
+            mirror.complete(replica.names_for(mirror=False), copies)
+        return mirror
 
     # --- The beginning ----------------------------------------------------------------------------
 
@@ -119,7 +141,11 @@ class OneLog:
         there = self._bring(needs, look=True)
         self.mover.move_segments(segments)
         key = position.source.folder + base.name
-        self.mover.put(key, position.source.store.get(key))
+        body = position.source.store.get(key)
+        self.mover.put(key, body)
+        self.mover.move_segments(segments, mirror=True)
+        self.mover.put(mirror_key(key), body)
+        self._mirror.begin(base.revision)
         self._look_again(there)
         position.state = position.source.checkpoint_state(base)
 
@@ -169,8 +195,10 @@ class OneLog:
         self._refuse_stale()
         for transaction, body in some:
             check_link(state, transaction)
+            self._mirror.before_send(state)
             self.mover.put(transaction.key, body)
             apply(state, transaction)
+            self._mirror.committed(state.revision, transaction.key, transaction.digest, body)
             check_writer_features(state)
             self.copied.commits += 1
             self._look = False  # what a run before had brought was for the first range

@@ -6,10 +6,10 @@ Source: docs/replication.md, "Some logs, or some tables, columns or rows".
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.cut import TOKEN_DIGEST_BYTES, Cut, Position, parse_token
+from ..catalog.log.history import summary_of
 from ..errors import InvalidToken, PlanOutdated
 from .checks import diverged
 from .position import digest_at
@@ -72,17 +72,17 @@ def outdated(where: str) -> PlanOutdated:
 def _stood_for(replica: State, log_id: bytes) -> Position | None:
     """Where a log of the source was when it was last replicated; None: that isn't known."""
     for row in _newest_first(replica):
-        cut = _cut_of(row["summary"])
+        cut = _cut_of(summary_of(row).get(SOURCE, ""))
         for position in cut.writers.values() if cut else ():
             if position.log is not None and position.log.log_id == log_id:
                 return position
     return None
 
 
-def _cut_of(summary: str | None) -> Cut | None:
+def _cut_of(token: str) -> Cut | None:
     """The cut that a commit stood for, if it was a replication's."""
     try:
-        return parse_token(json.loads(summary or "{}").get(SOURCE, ""))
+        return parse_token(token)
     except InvalidToken:
         return None
 

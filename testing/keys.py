@@ -25,3 +25,9 @@ def revision_in(key: str) -> int:
     item = parse_log_object(key.rsplit("/", 1)[-1])
     assert item is not None, key
     return item.revision
+
+
+def drop_mirror(store: Store, *, writer: str = "w", database: str = "db") -> None:
+    """Deletes the second copy of a log: what is damaged then is damaged for good."""
+    prefix = f"{writer}/{database}/mirror/"
+    store.delete([info.key for info in store.list(prefix)], ordered=False)

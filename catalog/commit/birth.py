@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...errors import InvalidName
 from ..format.names import is_id
 from ..nesting import refuse_nested
-from ..read.lost_log import refuse_lost_log
+from ..read.mirror import refuse_lost_log
 
 if TYPE_CHECKING:
     from ...store import Store
@@ -21,10 +21,10 @@ def check_birth(store: Store, writer: str, database: str) -> None:
     only in case: stores that fold case would take both for one.
 
     Raises:
-        LogLost: Its data files say that there was a log.
+        LogLost: Its mirror says that there was a log.
         NestedCatalog: The log would begin inside another catalog.
         InvalidName: Another writer or database has this name in other letters.
-    Requests: 2 LIST, and those of `lost_log.refuse_lost_log` and `nesting.refuse_nested`.
+    Requests: 3 LIST, and those of `nesting.refuse_nested`.
     """
     _refuse_twin(store.list_folders(""), writer, "writer")
     _refuse_twin(store.list_folders(f"{writer}/"), database, "database")

@@ -8,7 +8,8 @@ The order of requests, and why:
 2. Then the transaction object, under the name that revision r-1 fixed for revision r, with
    put-if-absent. Everyone who commits on the same base asks for the same name, so the store picks
    one: a fork can't be written.
-3. Only then success is reported. When the answer is lost, the same bytes go to the same key again;
+3. Only then success is reported, and the copy of the object goes into the mirror beside the next
+   commit (`mirror`). When the answer is lost, the same bytes go to the same key again;
    "exists" means read back and compare. When neither can be learnt the outcome is unknown, and says
    so.
 4. Nothing is cleaned up on an error: what looks like a failure may have happened.
@@ -45,6 +46,7 @@ from ..log.replay import apply
 from ..log.told import is_told
 from .belief import is_still_head
 from .compose import compose
+from .mirror import Mirror
 from .publish import ATTEMPTS, Publisher
 from .standing import Standing
 
@@ -90,6 +92,7 @@ class Committer:
         self.slot_seed = ambient.new_id()
         self.epoch = max(1, state.epoch) if guest else state.epoch + 1
         self.attempts = Attempts()
+        self.mirror = Mirror(log, exclusive=exclusive, in_background=ambient.in_background)
         self._publisher = Publisher(log, self.attempts, ambient, exclusive=exclusive)
         self._standing = Standing(log, self.attempts, clocks, in_background=ambient.in_background)
         self._ambient = ambient
@@ -151,7 +154,9 @@ class Committer:
         except CommitOutcomeUnknown as error:
             unknown = error  # the log tells
         self._look_again(self.state.revision)
-        if self.state.revision < 0:
+        if self.state.revision >= 0:
+            self.mirror.before_send(self.state)  # so that closing waits for its copy
+        else:
             raise StorageError(
                 f"The log of {self.log.writer}/{self.log.database} could not be begun",
                 key=self.log.folder,
@@ -207,6 +212,14 @@ class Committer:
             if self.is_idle():
                 self.absorb()
 
+    def close(self) -> None:
+        """Waits for the copies of what this committer has committed.
+
+        Requests: none if they are there; else as `Mirror.close`.
+        """
+        if self.attempts.has_stood or self.mirror.is_pending:
+            self.mirror.close(self.state)
+
     def commit(self, intents: Sequence[Intent]) -> list[CommitInfo | LakelogError]:
         """Commit intents as one transaction object; those that don't fit the state are refused,
         each by itself.
@@ -238,6 +251,7 @@ class Committer:
             if not pending:
                 return
             self.refuse_fenced()
+            self.mirror.before_send(self.state)  # may take long: before ages are looked at
             admitted = admit(self.state, pending, results, self._limits())
             if self._listings == listings and withdraw_stale(pending, results):
                 self.absorb()  # what doesn't fit may have been true long ago
@@ -336,6 +350,9 @@ class Committer:
                 self._look_again(before)
             else:
                 apply(self.state, attempt.decoded)
+                self.mirror.committed(
+                    attempt.item.revision, attempt.key, attempt.decoded.digest, attempt.body
+                )
                 self._seen_at = asked_at
                 self._told_head = self.state.revision if is_told(self.state) else None
                 row = transaction_row(attempt.decoded)
@@ -370,6 +387,7 @@ class Committer:
             self.identity = fresh.log  # whoever began the log, it has the id that stands there
         self._check_fencing(fresh, before)  # first: what was taken in is not judged again
         self.state = fresh
+        self.mirror.seen(fresh.revision)
         self._seen_at = asked_at
         self._listings += 1
 

@@ -28,6 +28,7 @@ from ..log.features import check_writer_features
 from ..log.lookup import files_with, schemas_with
 from ..log.outcome import CommitInfo
 from ..read.log_reader import LogReader
+from ..read.mirror import goes_further, newest_copies, refuse_lost_end
 from .arguments import check_past, make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .clocks import Clocks
@@ -96,11 +97,14 @@ class Session:
         self.clocks = Clocks(store, f"{writer_id}/", ambient, margins)
         self._log = LogReader(store, writer_id, database, ambient)
         asked_at = self.clocks.now()
-        listing = self._log.names_for()
+        copies = newest_copies(self._log)  # before the log, whose end it must not pass
+        listing = self._log.names_for(mirror=False)
         if listing.head < 0 and not listing.others:
             from .birth import check_birth
 
             check_birth(store, writer_id, database)
+        elif goes_further(copies, listing):
+            refuse_lost_end(self._log, copies)
         state = self._log.load(listing=listing)
         check_writer_features(state)
         self._committer = Committer(
@@ -112,6 +116,7 @@ class Session:
             ambient=ambient,
             clocks=self.clocks,
         )
+        self._committer.mirror.complete(listing, copies)
         if shared and state.revision < 0:
             self._committer.begin_log()
         self._checkpointer = Checkpointer(
@@ -225,10 +230,13 @@ class Session:
         return self.commit(intent)
 
     def close(self) -> None:
-        """No more transactions. Waits for a checkpoint that is under way."""
+        """Closes the writer. Waits for a checkpoint that is under way, and for the copy of the last
+        commit."""
         self._closed = True
         if self._process == os.getpid():
             self._checkpointer.wait()
+            with self._guard:
+                self._committer.close()
 
     def check_process(self) -> None:
         """Raise in a process that was forked from the one that opened the writer: both would use

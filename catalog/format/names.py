@@ -361,6 +361,12 @@ def mirror_segments_folder(writer: str, database: str) -> str:
     return f"{writer}/{database}/mirror/segments/"
 
 
+def mirror_key(key: str) -> str:
+    """Returns the key of the second copy of an object of a log, from the object's own key."""
+    writer, database, rest = key.split("/", 2)
+    return f"{writer}/{database}/mirror/{rest}"
+
+
 def base_folder(writer: str, database: str) -> str:
     """Key prefix that the paths in a log are relative to."""
     return f"{writer}/{database}/"

@@ -103,7 +103,8 @@ HISTORY_COLUMNS: Final = _schema(
     files_removed=pa.int64(),
     rows_added=pa.int64(),
     bytes_added=pa.int64(),
-    summary_or_null=pa.string(),
+    summary_keys=pa.list_(pa.string()),
+    summary_values=pa.list_(pa.string()),
 )
 REFERENCES_COLUMNS: Final = _schema(
     kind=pa.uint8(),

@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..format import compute as pc
 from ..format.columns import column, numbers, rows_to_table
 from .gist import KEEPS, read_gist
+from .history import summary_of
 from .live_rows import live_files, live_rows, without
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def _rewritten(pair: Pair) -> set[str] | None:
     found: set[str] = set()
     for row in rows:
         if row["files_removed"] and not REWRITES.isdisjoint(row["operation"].split("+")):
-            gist = read_gist(row["summary"])
+            gist = read_gist(summary_of(row))
             if KEEPS in (gist.words or ""):
                 continue  # it takes out what it has put in
             whole = gist.tables is not None and len(gist.tables) == gist.table_count

@@ -17,7 +17,7 @@ from ..format.segments import MAX_NUMBER
 from .lookup import files_with, rows_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..wire import lakelog_transaction_pb2 as wire
     from .files import Files
@@ -116,44 +116,26 @@ def gist_of(
     return said
 
 
-def read_gist(summary: str | None) -> Gist:
+def read_gist(summary: Mapping[str, str]) -> Gist:
     """What a commit said of itself.
 
     Args:
-        summary: Of HISTORY, or None. It may be any text.
+        summary: Of HISTORY. Its values may be any text.
     """
-    try:
-        words = json.loads(summary) if summary else {}
-    except ValueError:
-        words = None
-    if not isinstance(words, dict) or not any(key.startswith(PREFIX) for key in words):
-        return Gist(None, None, None, summary)
-    hidden = [key for key in words if key.startswith(PREFIX) and key not in _SHOWN]
-    own = {key: words.pop(key) for key in hidden}
-    rest = json.dumps(words, sort_keys=True, ensure_ascii=False) if words else None
-    tables = _names(own.get(_TABLES))
-    where = own.get(_WHERE)
+    words = {k: v for k, v in summary.items() if not k.startswith(PREFIX) or k in _SHOWN}
     return Gist(
-        tables,
-        _count(own.get(_TABLE_COUNT)),
-        _count(own.get(_ROWS_REMOVED)),
-        rest,
-        _count(own.get(_ROWS_REWRITTEN)),
-        where if isinstance(where, str) else None,
+        _names(summary.get(_TABLES)),
+        _count(summary.get(_TABLE_COUNT)),
+        _count(summary.get(_ROWS_REMOVED)),
+        json.dumps(words, sort_keys=True, ensure_ascii=False) if words else None,
+        _count(summary.get(_ROWS_REWRITTEN)),
+        summary.get(_WHERE),
     )
 
 
-def defined_in(summary: str | None) -> list[str]:
-    """The first of the tables whose columns a commit changes, as it says.
-
-    Args:
-        summary: As of `read_gist`.
-    """
-    try:
-        words = json.loads(summary) if summary else {}
-    except ValueError:
-        return []
-    return (_names(words.get(_DEFINED)) or []) if isinstance(words, dict) else []
+def defined_in(summary: Mapping[str, str]) -> list[str]:
+    """The first of the tables whose columns a commit changes, as it says."""
+    return _names(summary.get(_DEFINED)) or []
 
 
 def _names(text: Any) -> list[str] | None:

@@ -7,7 +7,6 @@ Source: docs/format.md, section 6.3.
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _T = TypeVar("_T")
+_SUMMARY = ("summary_keys", "summary_values")
 
 
 def transaction_row(found: DecodedTransaction) -> Row:
@@ -38,7 +38,8 @@ def transaction_row(found: DecodedTransaction) -> Row:
     removed = sum(action.WhichOneof("kind") == "remove" for action in message.actions)
     batches = [p.segment for pieces in found.batches.values() for p in pieces if p.kind == 1]
     members = message.commit.members
-    summary = {key: value for member in members for key, value in sorted(member.summary.items())}
+    said = {key: value for member in members for key, value in member.summary.items()}
+    summary = sorted(said.items())
     operations = list(dict.fromkeys(member.operation for member in members))
     rows = sum(add.row_count for add in adds) + sum(batch.total_rows for batch in batches)
     size = sum(add.size_bytes for add in adds) + sum(batch.total_bytes for batch in batches)
@@ -55,8 +56,19 @@ def transaction_row(found: DecodedTransaction) -> Row:
         "files_removed": removed,
         "rows_added": min(rows, MAX_NUMBER - 1),
         "bytes_added": min(size, MAX_NUMBER - 1),
-        "summary": json.dumps(summary, sort_keys=True, ensure_ascii=False) if summary else None,
+        "summary_keys": [key for key, _ in summary],
+        "summary_values": [value for _, value in summary],
     }
+
+
+def summary_of(row: Row) -> dict[str, str]:
+    """What the members of a commit say of it, from its row."""
+    return dict(zip(row["summary_keys"], row["summary_values"], strict=True))
+
+
+def summaries(table: pa.Table) -> list[dict[str, str]]:
+    """The same of each row of a table of history rows."""
+    return [summary_of(row) for row in table.select(list(_SUMMARY)).to_pylist()]
 
 
 def history_rows(rows: Sequence[Row]) -> pa.Table:
@@ -260,6 +272,8 @@ class History:
             and (revisions[0], revisions[-1])
             == (piece.segment.first_revision, piece.segment.last_revision)
         )
+        lengths = [numbers(pc.list_value_length(table.column(name))) for name in _SUMMARY]
+        sound = sound and (lengths[0] == lengths[1]).all()
         if place + 1 < len(self.pieces):
             follows = self.pieces[place + 1].segment.first_revision == revisions[-1] + 1
         else:

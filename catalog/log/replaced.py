@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..format import compute as pc
 from ..format.columns import column
 from .gist import KEEPS, read_gist
+from .history import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,7 @@ def replaced_since(
         return None
     for row in later:
         if row["files_removed"] and row["files_added"]:
-            gist = read_gist(row["summary"])
+            gist = read_gist(summary_of(row))
             whole = gist.tables is not None and len(gist.tables) == gist.table_count
             if KEEPS not in (gist.words or "") and (not whole or table in (gist.tables or ())):
                 return row

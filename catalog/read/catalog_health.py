@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import AccessDenied, LakelogError, LogLost
+from ...errors import AccessDenied, LakelogError
 from ...store import Capabilities, probe, probe_names
 from ..format.names import check_id, is_id
 from .findings import Finding, Severity
-from .lost_log import refuse_lost_log, without_log
+from .losses import rebuild_command, without_log
+from .mirror import lost_log_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -82,20 +83,18 @@ def find_lost_logs(
     Args:
         writer, database: Only of this one.
         known: Pairs of writer and database that have a log.
-    Requests: those of `lost_log.without_log`, and of `lost_log.refuse_lost_log` for each found.
+    Requests: those of `losses.without_log`.
     """
     found = []
-    for owner, name in without_log(store, writer, database, known=frozenset(known)):
-        try:
-            refuse_lost_log(store, owner, name)
-        except LogLost as error:
-            what = error.message.removeprefix(f"{owner}/{name} ")
-            finding = Finding("problem", what, error.key, error.hint, owner, name)
-        else:
-            what = "There are data files and no log: of a first commit that isn't made yet, or lost"
-            to_do = f"If it was made: `lakelog rebuild URL {name} --writer {owner}`"
-            finding = Finding("note", what, None, to_do, owner, name)
-        found.append(finding)
+    for owner, name, has_mirror in without_log(store, writer, database, known=frozenset(known)):
+        if has_mirror:
+            error = lost_log_error(owner, name)
+            what = "The log was lost: there is a mirror and no transactions"
+            found.append(Finding("problem", what, error.key, error.hint, owner, name))
+            continue
+        what = "There are data files and no log: of a first commit that isn't made yet, or lost"
+        to_do = f"If it was made: {rebuild_command(owner, name)}"
+        found.append(Finding("note", what, None, to_do, owner, name))
     return found
 
 

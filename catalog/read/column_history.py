@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ...errors import CorruptObject, ObjectNotFound
 from ..log.gist import defined_in
+from ..log.history import summaries
 from .log_reader import LogReader
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def column_history(store: Store, writer: str, database: str, table: str) -> list
     state = log.load()
     if state.revision < 0:
         return []
-    history = state.history.table().select(["revision", "committed_at", "summary"])
+    history = state.history.table()
     times = dict(
         zip(
             history.column("revision").to_pylist(),
@@ -65,9 +66,7 @@ def column_history(store: Store, writer: str, database: str, table: str) -> list
         except CorruptObject:
             schema = None
         found.append(ColumnsAt(entry.revision, times.get(entry.revision), "schema", schema))
-    told = zip(
-        history.column("revision").to_pylist(), history.column("summary").to_pylist(), strict=True
-    )
+    told = zip(history.column("revision").to_pylist(), summaries(history), strict=True)
     revisions = {revision for revision, summary in told if table in defined_in(summary)}
     newest = state.definitions.entries.get(table)
     if newest is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CorruptError, CorruptObject, LakelogError, LostTail
+from ...errors import CorruptError, CorruptObject, LakelogError, LogLost, LostTail
 from ...store import WideStore
 from ..ambient import SYSTEM, Ambient
 from ..format import compute as pc
@@ -28,12 +28,12 @@ from .data_files import examine_data_files
 from .findings import Finding
 from .log_reader import LogReader
 from .losses import LostLogWarning
-from .lost_tail import find_unnamed, refuse_lost_tail
+from .mirror import refuse_lost_end
 from .recompute import recompute_checkpoints
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ...store import ObjectInfo, Store
     from ..format.names import LogObject
@@ -131,7 +131,7 @@ def examine_log(
         now_us = ambient.now_us() if server is None else int(server.timestamp() * 1e6)
         found += _judge_state(state, listing, checkpoint, now_us)
         found += _judge_identity(state, listing)
-        found += _judge_end(store, state, data)
+        found += _judge_end(log)
     elif listing.others and listing.head >= 0:
         found.append(_others(listing))
     oldest = sound.oldest_readable()
@@ -340,14 +340,12 @@ def _judge_identity(state: State, listing: Listing) -> list[Finding]:
     return found
 
 
-def _judge_end(store: Store, state: State, data: Sequence[ObjectInfo]) -> list[Finding]:
-    """Whether data files that it doesn't name prove that the log was longer."""
+def _judge_end(log: LogReader) -> list[Finding]:
+    """Checks whether the mirror goes further than the log."""
     try:
-        refuse_lost_tail(store, state, find_unnamed(state, data))
-    except LostTail as error:
+        refuse_lost_end(log)
+    except (LostTail, LogLost) as error:
         return [Finding("problem", error.message, error.key, error.hint)]
-    except CorruptError:  # of its files or history: a problem already
-        return []
     return []
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ...errors import CorruptError, ForkError, ObjectNotFound
 from ..format.columns import array, column, numbers
 from ..log.gist import Gist, read_gist
-from ..log.history import history_rows, transaction_row
+from ..log.history import history_rows, summaries, transaction_row
 
 if TYPE_CHECKING:
     from ..log.listing import Listing
@@ -61,7 +61,7 @@ def _by_object(log: LogReader, listing: Listing) -> pa.Table:
 
 def history_for_users(table: pa.Table, writer: str) -> pa.Table:
     """Rows of HISTORY with the columns of `Catalog.history`: ids as hex."""
-    gists = [read_gist(summary) for summary in table.column("summary").to_pylist()]
+    gists = [read_gist(summary) for summary in summaries(table)]
     columns = {
         "writer": column([writer] * table.num_rows, pa.string()),
         "revision": table.column("revision"),

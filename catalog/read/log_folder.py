@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ..ambient import SYSTEM, Ambient
 from ..format.names import is_id, log_folder, name_prefix
 from ..log.listing import Listing
+from .mirror import all_copies
 
 if TYPE_CHECKING:
     from ...store import Store
@@ -60,10 +61,13 @@ class LogFolder:
         listing.end()
         return listing
 
-    def names_for(self, target: int | None = None) -> Listing:
+    def names_for(self, target: int | None = None, *, mirror: bool = True) -> Listing:
         """The names from the head down to a base for a revision (None: the head), or all.
 
-        Requests: 1 LIST in a log with checkpoints, 2 for a revision far below the head.
+        Args:
+            mirror: Whether a log without names is listed from its mirror.
+        Requests: 1 LIST in a log with checkpoints, 2 for a revision far below the head, or where
+            the log has no names.
         """
         listing = self._empty_listing()
         goal = target
@@ -76,6 +80,8 @@ class LogFolder:
                 below.others[:0] = listing.others
                 return below
         listing.end()
+        if mirror and listing.head < 0 and not listing.others:
+            return all_copies(self)
         return listing
 
     def names_at(self, incarnation: int, target: int) -> Listing:

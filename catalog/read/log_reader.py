@@ -1,10 +1,10 @@
 """Reading one log from a store: list, fetch, fall back, replay. The shell around `log.listing` and
 `log.state`.
 
-A listing may race with writers and with prune: a gap or a 404 means list again, and only a gap that
-stays is an error.
+A listing may race with writers and with prune: a gap or a 404 means list again. What is still
+missing, or is damaged, is read from the mirror; only what both copies lack is an error.
 
-Source: docs/format.md, section 4.3.
+Source: docs/format.md, sections 4.3 and 4.8.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ from ...errors import (
     UnsupportedFeature,
 )
 from ..format.frame import HEADER_BYTES
-from ..format.names import LogObject, segments_folder
-from ..format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
+from ..format.names import LogObject, mirror_key, segments_folder
+from ..format.objects import (
+    DecodedCheckpoint,
+    DecodedTransaction,
+    decode_checkpoint,
+    decode_transaction,
+)
 from ..format.pieces import Piece, open_segment
 from ..log.checkpoint_state import state_of_checkpoint
 from ..log.listing import REPAIR, Listing, ReadPlan, fork_error, plan_read
@@ -35,6 +40,7 @@ from ..log.state import SMALL_BYTES, State, empty_state
 from ..parallel import parallel
 from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
 from .losses import lost_end, lost_incarnation, warn
+from .mirror import all_copies, warn_of_copies, with_copies
 from .other_base import other_base
 from .own_transaction import base_and_header, refuse_other_history
 from .views import is_older_view, is_right_above, refuse_gone, stands
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+_D = TypeVar("_D")
 
 
 class CheckpointWarning(UserWarning):
@@ -90,13 +97,15 @@ class LogReader(LogFolder):
         """The state at a revision, and the listing that it was read by."""
         for attempt in range(ATTEMPTS):
             if attempt:
-                listing = self.names(incarnation)
+                listing = self.names_of_both(incarnation)
             elif listing is None:
                 listing = self._first_listing(target, incarnation)
+            final = attempt >= 2  # looked for twice: what is not there now is lost
+            if listing.head < 0 and listing.others and not final:
+                continue  # what is missing of it may be in the mirror
             _refuse_unfinished(listing)
             if listing.head < 0 and target is None:
                 return self._with_reader(empty_state(self.writer, self.database)), listing
-            final = attempt == ATTEMPTS - 1
             try:
                 return self._read(plan_read(listing, target), listing, final=final), listing
             except (RevisionNotFound, SnapshotPruned):
@@ -108,6 +117,16 @@ class LogReader(LogFolder):
                     raise
                 self.ambient.sleep_s(PAUSE_S * attempt)
         raise AssertionError("unreachable")
+
+    def names_of_both(self, incarnation: int = 0) -> Listing:
+        """Lists the names of the log and of its mirror as one.
+
+        Args:
+            incarnation: Which one to look at; 0: the one that counts.
+        Requests: 2 LIST per 1,000 names on S3.
+        """
+        copies = all_copies(self, incarnation)
+        return with_copies(self.names(incarnation), copies, incarnation)
 
     def _first_listing(self, target: int | None, incarnation: int) -> Listing:
         if not incarnation or target is None:
@@ -194,7 +213,7 @@ class LogReader(LogFolder):
         """The state of a base, and the transactions after it, not yet decoded."""
         if base is None:
             empty = self._with_reader(empty_state(self.writer, self.database))
-            return empty, list(zip(tail, self._bodies(tail), strict=True))
+            return empty, list(zip(tail, self._bodies(tail, final=final), strict=True))
         key = listing.key(base)
         own = [] if tail else listing.transactions.get(base.revision, [])
         try:
@@ -202,12 +221,12 @@ class LogReader(LogFolder):
                 first, header = base_and_header(self.store, key, listing.key(own[0]))
                 bodies: list[bytes] = []
             else:
-                first, *bodies = self._bodies([base, *tail])
+                first, *bodies = self._bodies([base, *tail], final=final)
         except Vanished:
-            if not final or self.store.get_many([key]) != [None]:
+            if not final:
                 raise
-            raise CorruptObject(f"{key} was listed and is gone", key=key) from None
-        decoded = decode_checkpoint(first, key)
+            first, header, bodies = b"", b"", []
+        decoded = self.decode(decode_checkpoint, first, key)
         state = state_of_checkpoint(decoded, self.writer, self.database)
         if own:
             refuse_other_history(self.store, state, key, listing.key(own[0]), header)
@@ -218,12 +237,66 @@ class LogReader(LogFolder):
         state.map_large = _two_at_a_time
         return state
 
-    def _bodies(self, items: Sequence[LogObject]) -> list[bytes]:
+    def _bodies(self, items: Sequence[LogObject], *, final: bool = False) -> list[bytes]:
+        """The bodies of objects, in order.
+
+        Args:
+            final: An object that is not there has an empty body: its copy is read when it is
+                decoded. Else nothing is returned.
+        Raises:
+            Vanished: One is not there, and `final` is not set.
+        Requests: 1 GET an object.
+        """
         bodies = self.store.get_many([self.folder + item.name for item in items])
-        found = [body for body in bodies if body is not None]
-        if len(found) < len(items):
+        if not final and None in bodies:
             raise Vanished
+        return [body or b"" for body in bodies]
+
+    def decode(
+        self,
+        decode: Callable[[bytes, str], _D],
+        body: bytes,
+        key: str,
+        replaced: list[str] | None = None,
+    ) -> _D:
+        """Decodes an object of the log, or its copy if the object is missing or damaged.
+
+        Args:
+            decode: `decode_transaction` or `decode_checkpoint`.
+            body: What the log has; empty if the object is missing.
+            key: The object's own key.
+            replaced: Takes what is wrong with an object whose copy was read; the caller warns.
+        Raises:
+            CorruptObject: Both copies are missing or damaged.
+            UnsupportedFeature: The object is too new.
+        Warns:
+            MirrorWarning: The copy was read.
+        Requests: none; 1 GET if the object is missing or damaged.
+        """
+        try:
+            if not body:
+                raise CorruptObject(f"{key} was listed and is gone", key=key, hint=REPAIR)
+            return decode(body, key)
+        except UnsupportedFeature:
+            raise
+        except CorruptObject as error:
+            copy = self._copy(key)
+            if copy is None or copy == body:
+                raise
+            try:
+                found = decode(copy, key)
+            except CorruptError:
+                raise error from None
+        problem = f"{key} is {'damaged' if body else 'missing'}"
+        if replaced is None:
+            warn_of_copies(self, [problem])
+        else:
+            replaced.append(problem)
         return found
+
+    def _copy(self, key: str) -> bytes | None:
+        """The body of the copy of an object; None if there is none."""
+        return self.store.get_many([mirror_key(key)])[0]
 
     def _fetch_pieces(self, state: State, pieces: Sequence[Piece]) -> list[memoryview]:
         """Arrow IPC bytes of pieces that are objects.
@@ -246,6 +319,7 @@ class LogReader(LogFolder):
         """
         folder = segments_folder(self.writer, self.database)
         bodies = self.store.get_many([folder + piece.name for piece in pieces])
+        replaced: list[str] = []
         assert log is not None
 
         def opened(pair: tuple[Piece, bytes | None]) -> memoryview | CorruptError:
@@ -253,16 +327,29 @@ class LogReader(LogFolder):
             try:
                 if body is not None:
                     return open_segment(body, piece, piece.log or log, newer)
-            except CorruptError as error:
+                error: CorruptError = CorruptObject(
+                    f"{piece.where} is referred to by a checkpoint and is not there",
+                    key=piece.where,
+                    hint=REPAIR,
+                )
+            except UnsupportedFeature as too_new:
+                return too_new
+            except CorruptError as damage:
+                error = damage
+            copy = self._copy(folder + piece.name)
+            if copy is None or copy == body:
                 return error
-            return CorruptObject(
-                f"{piece.where} is referred to by a checkpoint and is not there",
-                key=piece.where,
-                hint=REPAIR,
-            )
+            try:
+                found = open_segment(copy, piece, piece.log or log, newer)
+            except CorruptError:
+                return error
+            problem = "missing" if body is None else "damaged"
+            replaced.append(f"{folder}{piece.name} is {problem}")
+            return found
 
         is_large = sum(piece.length for piece in pieces) > SMALL_BYTES
         found = parallel(opened, zip(pieces, bodies, strict=True), at_once=4 if is_large else 1)
+        warn_of_copies(self, replaced)
         errors = [item for item in found if isinstance(item, CorruptError)]
         for error in sorted(errors, key=lambda e: not isinstance(e, UnsupportedFeature)):
             raise error  # what is too new comes before what is damaged
@@ -279,10 +366,16 @@ class LogReader(LogFolder):
         decoded = decode_checkpoint(self.store.get(key), key)
         return self._with_reader(state_of_checkpoint(decoded, self.writer, self.database))
 
+    def checkpoint_of(self, decoded: DecodedCheckpoint) -> State:
+        """Returns the state of a decoded checkpoint. Its parts are read when they are asked for."""
+        return self._with_reader(state_of_checkpoint(decoded, self.writer, self.database))
+
     def _replay(self, state: State, found: list[tuple[LogObject, bytes]], listing: Listing) -> None:
+        replaced: list[str] = []
         try:
             for item, body in found:
-                apply(state, decode_transaction(body, listing.key(item)))
+                self._apply(state, body, listing.key(item), replaced)
+            warn_of_copies(self, replaced)
         except UnsupportedFeature:
             raise
         except (CorruptObject, BrokenChain) as error:
@@ -293,13 +386,35 @@ class LogReader(LogFolder):
                 error.hint = f"{OPEN_AGAIN}. {error.hint}"
             raise
 
-    def transaction(self, item: LogObject) -> DecodedTransaction:
-        """Read one transaction.
+    def _apply(self, state: State, body: bytes, key: str, replaced: list[str]) -> None:
+        """Applies a transaction to a state; its copy, if another object is in its place."""
+        try:
+            apply(state, self.decode(decode_transaction, body, key, replaced))
+        except BrokenChain:
+            copy = self._copy(key)
+            if copy is None or copy == body:
+                raise
+            try:
+                apply(state, decode_transaction(copy, key))
+            except CorruptObject:
+                copy = None
+            if copy is None:
+                raise
+            replaced.append(f"{key} is another transaction than the log's")
 
-        Requests: 1 GET.
+    def transaction(self, item: LogObject) -> DecodedTransaction:
+        """Reads one transaction, or its copy.
+
+        Raises:
+            ObjectNotFound: Neither is there.
+            CorruptError: What is there is damaged.
+        Requests: 1 GET; 1 more for the copy.
         """
         key = self.folder + item.name
-        return decode_transaction(self.store.get(key), key)
+        body = self.store.get_many([key])[0]
+        if body is None and (body := self._copy(key)) is None:
+            raise ObjectNotFound("no such object", key=key)
+        return self.decode(decode_transaction, body, key)
 
     def advance(self, state: State) -> State:
         """The newest state, from one that was read before.

@@ -6,24 +6,21 @@ Source: docs/format.md, sections 4.3 and 4.5; docs/reliability.md.
 from __future__ import annotations
 
 import warnings
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...errors import CorruptError, ObjectNotFound
-from ..format.names import LogObject, base_folder, parse_own_file, rebuilt_slot_uuid
+from ..format.names import LogObject, base_folder, is_id, log_folder, rebuilt_slot_uuid
 from ..format.objects import decode_transaction
+from .mirror import repair_command
 
 if TYPE_CHECKING:
-    from ...store import ObjectInfo, Store
+    from collections.abc import Collection
+
+    from ...store import Store
     from ..format.objects import DecodedTransaction
     from ..log.listing import Listing
     from ..log.state import State
     from .log_folder import LogFolder
-
-
-_LISTED: Final = 10_000
-_FOOTERS: Final = 32
-_FIRST_EPOCH: Final = 1
 
 
 class LostLogWarning(UserWarning):
@@ -35,66 +32,65 @@ def warn(text: str) -> None:
     warnings.warn(text, LostLogWarning, stacklevel=4)
 
 
-def rebuild_it(writer: str, database: str) -> str:
-    """What to do about it, as the end of a text."""
-    return f"if it was lost, `lakelog rebuild URL {database} --writer {writer}` makes it again"
+def lost_log_message(writer: str, database: str) -> str:
+    """Returns what is said of a log of which neither copy is there, beside logs that are."""
+    return (
+        f"{writer}/{database} has segments of checkpoints, and neither a log nor a mirror: it is "
+        f"left out. {rebuild_command(writer, database)} salvages its rows"
+    )
 
 
-# --- A log that is lost beside others -------------------------------------------------------------
+def rebuild_command(writer: str, database: str) -> str:
+    """Returns the command that rebuilds a log from its data files, for a message."""
+    return f"`lakelog rebuild URL {database} --writer {writer}`"
 
 
-def trace_of_lost_log(log: LogFolder) -> str | None:
-    """The key of something that a log without names has left; None if nothing says that there was
-    one: a first commit may be under way.
+def without_log(
+    store: Store,
+    writer: str | None = None,
+    database: str | None = None,
+    *,
+    known: Collection[tuple[str, str]] = (),
+) -> list[tuple[str, str, bool]]:
+    """Finds folders of writers and databases that have no log.
 
-    As `lost_log.refuse_lost_log`, but of the first 10,000 data files: each read of a database that
-    others have a log of asks this.
-
-    Requests: 1 LIST; with data files or segments a few more, and 1 GET a transaction, up to 32.
+    Args:
+        writer, database: Only of this one.
+        known: Pairs that have a log; they are not asked.
+    Returns:
+        Writer, database, and whether its mirror is there.
+    Requests: 1 LIST for the writers, 1 for each writer, 1 for each pair that isn't known.
     """
-    folders = log.store.list_folders(base_folder(log.writer, log.database))
-    if not {"data", "segments"}.intersection(folders):
-        return None
-    found = _trace(log.store, log.writer, log.database)
-    if found is None or _has_begun(log.names_for()):
-        return None
+    writers = [name for name in store.list_folders("") if is_id(name)]
+    found = []
+    for one in writers if writer is None else {writer}.intersection(writers):
+        for name in store.list_folders(f"{one}/"):
+            wanted = is_id(name) if database is None else name == database
+            if not wanted or (one, name) in known:
+                continue
+            folders = set(store.list_folders(base_folder(one, name)))
+            if "transactions" in folders and any(store.list(log_folder(one, name), first_page=1)):
+                continue
+            if folders & {"mirror", "segments", "data"}:
+                found.append((one, name, "mirror" in folders))
     return found
 
 
-def _trace(store: Store, writer: str, database: str) -> str | None:
-    base = base_folder(writer, database)
-    for info in store.list(f"{base}segments/", first_page=1):
-        return info.key
-    some = list(islice(store.list(f"{base}data/"), _LISTED))
-    one_each: dict[bytes, ObjectInfo] = {}
-    for info in some:
-        name = parse_own_file(info.key)
-        if name is not None and name.epoch > _FIRST_EPOCH:
-            return info.key
-        if name is not None:
-            one_each[name.transaction_id] = info
-    if not one_each:
-        return some[0].key if some else None
-    newest = sorted(one_each.values(), key=lambda info: str(info.modified_at), reverse=True)
-    return next((i.key for i in newest[:_FOOTERS] if _is_begun_on_a_revision(store, i)), None)
+def recovery_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:
+    """Returns what to do about folders without a log, for an error that finds no log; else "".
 
-
-def _is_begun_on_a_revision(store: Store, info: ObjectInfo) -> bool:
-    from .lost_tail import read_meta
-
-    meta = read_meta(store, info)
-    return meta is not None and meta.base_revision >= 0
-
-
-def _has_begun(listing: Listing) -> bool:
-    return listing.head >= 0 or bool(listing.others)
-
-
-def lost_beside_others(writer: str, database: str, key: str) -> str:
-    """What is said of a log that is not there, and that has left an object."""
+    Requests: as `without_log`.
+    """
+    found = without_log(store, writer, database)
+    if not found:
+        return ""
+    owner, name, has_mirror = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    if has_mirror:
+        return f"{owner}/{name}{more} has lost its log: {repair_command(owner, name)} restores it"
     return (
-        f"{writer}/{database} has no log and is left out, although {key} is there: "
-        f"{rebuild_it(writer, database)}"
+        f"{owner}/{name}{more} has data files and no log: if it was lost, "
+        f"{rebuild_command(owner, name)} makes it again"
     )
 
 
@@ -162,9 +158,8 @@ def lost_end(log: LogFolder, state: State, fresh: State) -> str | None:
     newest = f"its newest revision is {fresh.revision}" if fresh.log else "no log is there"
     return (
         f"Revision {state.revision} of {log.writer}/{log.database}, which is held here, is lost: "
-        f"{key} is not there, {newest}. What is held stays, "
-        "and who reads anew doesn't see it. Restore the objects from a copy; else `lakelog rebuild "
-        f"URL {log.database} --writer {log.writer}` tells from the data files what was lost"
+        f"{key} is not there, {newest}. What is held stays readable here; a new reader doesn't see "
+        f"it. {repair_command(log.writer, log.database)} puts the lost objects back"
     )
 
 

@@ -15,7 +15,7 @@ from lakelog.catalog.log import piece_sink
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
-from lakelog.testing.keys import log_keys
+from lakelog.testing.keys import drop_mirror, log_keys
 from lakelog.testing.logs import LogBuilder, add_action, schema_action
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def spilled_log(spilling: None) -> LogBuilder:
 
 @pytest.fixture
 def six_commits(catalog: Catalog, store: Store, fake: FakeAmbient) -> list[str]:
-    """A log of six commits, a second apart; returns the keys of its transactions."""
+    """A log of six commits, a second apart, without a mirror; returns the keys of its
+    transactions."""
     from damaged_logs import COUNT
 
     with catalog.writer("w", "db", checkpoint_every=0) as writer:
@@ -105,6 +106,7 @@ def six_commits(catalog: Catalog, store: Store, fake: FakeAmbient) -> list[str]:
             with writer.transaction() as tx:
                 tx.write("t", pa.table({"a": [value]}))
             fake.move(1)
+    drop_mirror(store)
     return log_keys(store)
 
 

@@ -249,7 +249,8 @@ def test_every_request_that_writes_stays_inside_the_writers_prefix(store):
     assert watching.written
     assert all(key.startswith("w/") for key in watching.written)
     inner = [key for key in watching.written if "/_probe/" not in key]
-    assert all(key.startswith(("w/db/data/", "w/db/transactions/")) for key in inner)
+    folders = ("w/db/data/", "w/db/transactions/", "w/db/mirror/transactions/")
+    assert all(key.startswith(folders) for key in inner)
 
 
 def test_a_conflict_is_one_class_to_catch(catalog):

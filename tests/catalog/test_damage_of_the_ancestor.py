@@ -26,7 +26,7 @@ from lakelog.errors import (
     UnsupportedFeature,
 )
 from lakelog.testing.doubles import PassingStore
-from lakelog.testing.keys import log_keys
+from lakelog.testing.keys import drop_mirror, log_keys
 from table_cases import table, values
 
 LOG = LogIdentity(bytes(16), 1)
@@ -117,6 +117,7 @@ def test_wrong_encoding_for_the_suffix(catalog, store, six_commits):
     """A checkpoint under a transaction's name, and the other way round."""
     with catalog.writer("w", "db") as writer:
         info = writer.checkpoint()
+    drop_mirror(store)
     checkpoint, transaction = store.get(info.key), store.get(six_commits[5])
     store.put(six_commits[5], checkpoint)
     store.delete([info.key])
@@ -245,6 +246,7 @@ def test_wipe_of_nothing_of_a_normal_and_of_a_broken_catalog(catalog, store, six
     """There is no wipe: nothing deletes a log but its owner. Then the name is free again."""
     for broken in (False, True):
         if broken:
+            drop_mirror(store)
             store.put(next(iter(store.list("w/db/transactions/"))).key, b"damage")
             with pytest.raises(CorruptError):
                 values(store)
@@ -280,8 +282,9 @@ def test_a_failed_load_changes_nothing_in_the_store(store, six_commits):
             error = pytest.raises(LakelogError) if fails else contextlib.nullcontext()
             with error:
                 Catalog(ReadOnly(store)).snapshot("db")
-            with error:
-                Catalog(ReadOnly(store)).writer("w", "db")
+            if fails:
+                with error:
+                    Catalog(ReadOnly(store)).writer("w", "db")
             assert [(item.key, item.size_bytes) for item in store.list("")] == before
         store.put(key, body)
 
@@ -289,6 +292,7 @@ def test_a_failed_load_changes_nothing_in_the_store(store, six_commits):
 def test_a_store_wiped_to_its_last_checkpoint_still_loads(catalog, store, six_commits):
     with catalog.writer("w", "db") as writer:
         info = writer.checkpoint()
+    drop_mirror(store)
     store.delete([item.key for item in store.list("w/db/transactions/") if item.key != info.key])
     assert values(store) == list(range(COUNT))
     with pytest.raises(SnapshotPruned):

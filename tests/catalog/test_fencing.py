@@ -122,7 +122,7 @@ def log(*rows):
         {
             "revision": 5 + place, "uuid": b"u" * 16, "digest": b"d" * 32,
             "committed_at": place + 1, "epoch": epoch, "guest": guest, "operation": "append",
-            "transaction_ids": [transaction_id], "summary": None, **filler,
+            "transaction_ids": [transaction_id], "summary_keys": [], "summary_values": [], **filler,
         }
         for place, (epoch, guest, transaction_id) in enumerate(rows)
     ]  # fmt: skip

@@ -27,7 +27,7 @@ from hand_segments import (
     statistics_rows,
 )
 from independent_transaction import KNOWN_FEATURES
-from independent_view import summary_text
+from independent_view import summary_columns
 from independent_wire import BIG, MAX_REVISION
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class HandLog:
                 "operation": "+".join(dict.fromkeys(m["operation"] for m in members)),
                 "transaction_ids": [member["transaction_id"] for member in members],
                 **{name: min(n, BIG - 1) for name, n in zip(names, counts)},
-                "summary": summary_text(summary),
+                **summary_columns(summary),
             }
         )
 

@@ -87,7 +87,8 @@ COLUMNS: dict[int, Profile] = {
         "guest": (pa.bool_(), False), "operation": STRING,
         "transaction_ids": (pa.list_(pa.binary(16)), False), "files_added": INT64,
         "files_removed": INT64, "rows_added": INT64, "bytes_added": INT64,
-        "summary": (pa.string(), True),
+        "summary_keys": (pa.list_(pa.string()), False),
+        "summary_values": (pa.list_(pa.string()), False),
     },
     REFERENCES: {
         "kind": (pa.uint8(), False), "part": INT32, "run": INT32, "digest": (pa.binary(32), True),
@@ -276,6 +277,8 @@ def check_history(columns: Columns, facts: Mapping[str, Any], revision: int, bat
     first = columns["revision"][0]
     need(columns["revision"] == list(range(first, first + len(columns["revision"]))), "gaps")
     check_ascending(columns["committed_at"])
+    said = zip(columns["summary_keys"], columns["summary_values"])
+    need(all(len(keys) == len(values) for keys, values in said), "a summary")
     need(all(1 <= at <= MAX_TIME for at in columns["committed_at"]), "time of a commit")
     need(columns["revision"][-1] <= revision, "revision beyond the checkpoint")
     check_range(columns, facts, revision="revision")

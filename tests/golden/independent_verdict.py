@@ -17,7 +17,7 @@
 - `history`: "damaged", "too-new", or a hash of lines
   `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
   files_added|files_removed|rows_added|bytes_added|summary`, in order of revision. The summary is
-  empty if there is none; that of a HISTORY row is its text as it is;
+  its pairs as key=value, joined by ",";
 - `complete`: whether all tables can be listed: false if a SCHEMAS segment can't be had from any
   base;
 - `tables`: {name: table}, of all tables of which a schema is known, as far as they can be listed.
@@ -190,7 +190,9 @@ def history_line(row: Mapping[str, Any]) -> str:
     ids = ",".join(transaction_id.hex() for transaction_id in row["transaction_ids"])
     cells = [plain(row[name]) for name in names]
     cells += [str(int(row["guest"])), row["operation"], ids]
-    return "|".join([*cells, *(plain(row[name]) for name in counts), row["summary"] or ""])
+    pairs = zip(row["summary_keys"], row["summary_values"])
+    summary = ",".join(f"{key}={value}" for key, value in pairs)
+    return "|".join([*cells, *(plain(row[name]) for name in counts), summary])
 
 
 def table(state: State, name: str, data: Mapping[str, bytes]) -> Verdict:

@@ -3,7 +3,6 @@ docs/format.md, sections 4.2 and 4.7. A view either gives a part or refuses it."
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -158,13 +157,16 @@ class Step:
             "files_removed": sum(kind == "remove" for kind, _ in self.actions),
             "rows_added": min(rows, BIG - 1),
             "bytes_added": min(size, BIG - 1),
-            "summary": summary_text(summary),
+            **summary_columns(summary),
         }
 
 
-def summary_text(summary: dict[str, str]) -> str | None:
-    """A summary in the form of section 6.3."""
-    return json.dumps(summary, ensure_ascii=False, sort_keys=True) if summary else None
+def summary_columns(summary: dict[str, str]) -> dict[str, list[str]]:
+    """A summary as columns of HISTORY: section 6.3."""
+    return {
+        "summary_keys": sorted(summary),
+        "summary_values": [summary[k] for k in sorted(summary)],
+    }
 
 
 def add_facts(add: Message, revision: int) -> dict[str, Any]:

@@ -150,7 +150,7 @@ PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
     "a time beyond": (value(2, "committed_at", 5, 1 << 55), HISTORY_BAD),
     "another digest at the end": (value(2, "digest", 5, bytes(32)), HISTORY_BAD),
     "another digest before": (value(2, "digest", 4, bytes(32)), OK),
-    "any summary": (value(2, "summary", 3, "no JSON"), OK),
+    "another summary": (value(2, "summary_values", 3, ["x"]), HISTORY_BAD),
     "revisions of a history": (said(2, last_revision=6), HISTORY_BAD),
     # Applications
     "applications": (more(applications(("a", 1, 1), ("b", 0, 5))), OK),

@@ -355,7 +355,7 @@ var historyColumns = []columnSpec{
 	{"committed_at", "timestamp[us, tz=UTC]", false}, {"epoch", "int64", false}, {"guest", "bool", false},
 	{"operation", "string", false}, {"transaction_ids", "list of fixed_size_binary[16]", false},
 	{"files_added", "int64", false}, {"files_removed", "int64", false}, {"rows_added", "int64", false},
-	{"bytes_added", "int64", false}, {"summary", "string", true},
+	{"bytes_added", "int64", false}, {"summary_keys", "list of string", false}, {"summary_values", "list of string", false},
 }
 
 type historyRow struct {
@@ -370,7 +370,7 @@ type historyRow struct {
 	filesRemoved uint64
 	rowsAdded    uint64
 	bytesAdded   uint64
-	summary      string
+	summary      []string // key=value
 }
 
 // readHistory gives the rows of one HISTORY segment.
@@ -379,8 +379,8 @@ func (s *source) readHistory(r *reference) ([]historyRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := b.columns["transaction_ids"]
-	if err := s.budget.take(int64(b.rows)*200 + int64(ids.child.rows)*24); err != nil {
+	ids, keys, values := b.columns["transaction_ids"], b.columns["summary_keys"], b.columns["summary_values"]
+	if err := s.budget.take(int64(b.rows)*200 + int64(ids.child.rows)*24 + int64(keys.child.rows+values.child.rows)*40); err != nil {
 		return nil, err
 	}
 	rows := make([]historyRow, b.rows)
@@ -390,9 +390,16 @@ func (s *source) readHistory(r *reference) ([]historyRow, error) {
 			committedAt: number("committed_at"), epoch: uint64(number("epoch")), guest: b.columns["guest"].bool(i),
 			operation: b.columns["operation"].text(i), filesAdded: uint64(number("files_added")),
 			filesRemoved: uint64(number("files_removed")), rowsAdded: uint64(number("rows_added")),
-			bytesAdded: uint64(number("bytes_added")), summary: b.columns["summary"].text(i)}
+			bytesAdded: uint64(number("bytes_added"))}
 		for from, to := ids.span(i); from < to; from++ {
 			row.ids = append(row.ids, ids.child.fixed(from))
+		}
+		said, of := keys.texts(i), values.texts(i)
+		if len(said) != len(of) {
+			return nil, damage("HISTORY: row %d: keys without values", i)
+		}
+		for at, key := range said {
+			row.summary = append(row.summary, key+"="+of[at])
 		}
 		switch {
 		case row.revision < 0 || row.revision > s.revision || i > 0 && row.revision != rows[i-1].revision+1:

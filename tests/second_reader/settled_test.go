@@ -229,13 +229,3 @@ func TestArrow(t *testing.T) { // section 6.4
 		t.Error(err)
 	}
 }
-
-func TestSummary(t *testing.T) { // section 6.3
-	got := summary([]member{{summary: []pair{{"ä", "1"}, {"b\x7f\u2028/\x1f", "\b\f\n\r\t\"\\<\x00"}}}, {summary: []pair{{"ä", "2"}}}})
-	if want := "{\"b\x7f\u2028/\\u001f\": \"\\b\\f\\n\\r\\t\\\"\\\\<\\u0000\", \"ä\": \"2\"}"; got != want {
-		t.Error(got)
-	}
-	if summary([]member{{}}) != "" {
-		t.Error("not null")
-	}
-}

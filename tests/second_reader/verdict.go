@@ -228,7 +228,7 @@ func (h *historyRow) line() string {
 	}
 	return fmt.Sprintf("%d|%x|%x|%d|%d|%s|%s|%s|%d|%d|%d|%d|%s", h.revision, h.uuid, h.digest, h.committedAt, h.epoch,
 		bit(h.guest), h.operation, strings.Join(ids, ","), h.filesAdded, h.filesRemoved, h.rowsAdded, h.bytesAdded,
-		h.summary)
+		strings.Join(h.summary, ","))
 }
 
 // names gives the tables of the state, and the ranges of names in which there may be others.

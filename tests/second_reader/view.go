@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -396,36 +395,18 @@ func (v *view) schemasOf(name string) (map[[16]byte]*schemaInfo, error) {
 	return v.table(name).schemas, err
 }
 
-// summary is what HISTORY says of the members' summaries, in the form of section 6.3.
-func summary(members []member) string {
+// summary is what HISTORY says of the members' summaries: of one key the last value, keys ascending.
+func summary(members []member) (pairs []string) {
 	all := map[string]string{}
 	for _, m := range members {
 		for _, p := range m.summary {
 			all[p.key] = p.value
 		}
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		pairs = append(pairs, quoted(key)+": "+quoted(all[key]))
+		pairs = append(pairs, key+"="+all[key])
 	}
-	return "{" + strings.Join(pairs, ", ") + "}"
-}
-
-func quoted(text string) string {
-	out := []byte{'"'}
-	for _, c := range []byte(text) {
-		if at := strings.IndexByte("\"\\\b\f\n\r\t", c); at >= 0 {
-			out = append(out, '\\', "\"\\bfnrt"[at])
-		} else if c < 0x20 {
-			out = fmt.Appendf(out, "\\u%04x", c)
-		} else {
-			out = append(out, c)
-		}
-	}
-	return string(append(out, '"'))
+	return pairs
 }
 
 func compactJSON(value any) string {

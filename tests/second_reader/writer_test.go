@@ -548,7 +548,7 @@ func (l *testLog) historySegment(from, to uint64, added ...int64) *testSegment {
 		}
 		n := added[2*(r-from)]
 		rows = append(rows, []any{int64(r), slotUUID(r), data[48:80], 1010 + 10*int64(r), int64(1), false, "append",
-			[]any{slotUUID(r + 1000)}, n, added[2*(r-from)+1], 10 * n, 100 * n, fmt.Sprintf(`{"k": "<ä>%d"}`, r)})
+			[]any{slotUUID(r + 1000)}, n, added[2*(r-from)+1], 10 * n, 100 * n, []any{"k"}, []any{fmt.Sprintf("<ä>%d", r)}})
 	}
 	return &testSegment{segmentFacts: segmentFacts{kind: segHistory, rows: uint64(len(rows)), firstRevision: from,
 		lastRevision: to}, part: -1, run: -1, piece: piece(historyColumns, rows, true)}

@@ -1,0 +1,191 @@
+"""The second copy of a log: its names, and what they say about the first one.
+
+A log is stored twice: `mirror/transactions/` and `mirror/segments/` hold the same bytes under the
+same names (`commit.mirror` says when they are put). The copy serves three readers: whoever finds an
+object missing or damaged reads its copy; whoever opens a log for writing, prunes or collects
+compares the newest names of both places, since a log that has lost its end looks sound by itself;
+and whoever finds no log at all learns from the mirror whether there was one.
+
+Prune mirrors the checkpoint from which the retained log begins before it deletes anything. So what
+lies below the highest checkpoint in the mirror, of the same incarnation, is pruned, wherever an
+object of it is left.
+
+Source: docs/format.md, section 4.8.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from ...errors import LogLost, LostTail
+from ..format.names import base_folder, mirror_key, mirror_log_folder
+from ..log.listing import Listing, read_listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...store import Store
+    from ..format.names import LogObject
+    from .log_folder import LogFolder
+
+FIRST_PAGE = 100  # names: the newest ones are among them
+
+
+class MirrorWarning(UserWarning):
+    """An object of a log is missing or damaged, and its copy was read instead."""
+
+
+def warn_of_copies(log: LogFolder, problems: Sequence[str]) -> None:
+    """Warns that copies of objects were read.
+
+    Args:
+        problems: The key of each object, and what is wrong with it; without any nothing is said.
+    """
+    if not problems:
+        return
+    more = f" (and {len(problems) - 1} more objects)" if len(problems) > 1 else ""
+    warnings.warn(
+        f"{problems[0]}{more}: the copy in the mirror was read instead. "
+        f"{repair_command(log.writer, log.database)} puts it back",
+        MirrorWarning,
+        stacklevel=5,
+    )
+
+
+def repair_command(writer: str, database: str) -> str:
+    """Returns the command that restores the objects of a log, for a message."""
+    return f"`lakelog repair URL {database} --writer {writer} --execute`"
+
+
+def newest_copies(log: LogFolder) -> Listing:
+    """Lists the newest names in a log's mirror.
+
+    Returns:
+        A listing of the first page: its `head` is the newest revision that has a copy, -1 if the
+        mirror is empty.
+    Requests: 1 LIST.
+    """
+    folder = mirror_log_folder(log.writer, log.database)
+    listing = Listing(log.writer, log.database)
+    for number, info in enumerate(log.store.list(folder, first_page=FIRST_PAGE), 1):
+        listing.take(info.key[len(folder) :])
+        if number == FIRST_PAGE:
+            return listing
+    listing.end()
+    return listing
+
+
+def all_copies(log: LogFolder, incarnation: int = 0) -> Listing:
+    """Lists all names in a log's mirror.
+
+    Args:
+        incarnation: Which one to look at; 0: the one that counts.
+    Requests: 1 LIST per 1,000 names on S3.
+    """
+    folder = mirror_log_folder(log.writer, log.database)
+    listing = Listing(log.writer, log.database, incarnation)
+    for info in log.store.list(folder):
+        listing.take(info.key[len(folder) :])
+    listing.end()
+    return listing
+
+
+def with_copies(listing: Listing, copies: Listing, incarnation: int = 0) -> Listing:
+    """Returns the names that a log has in either place, without those that were pruned. Pure.
+
+    Args:
+        listing, copies: All names of the log, and of its mirror.
+        incarnation: Which one to look at; 0: the one that counts.
+    """
+    start = max(copies.checkpoints, default=0)
+    named = {item.name for item in _items(listing)}
+    named |= {
+        item.name
+        for item in _items(copies)
+        if item.incarnation != copies.incarnation or item.revision >= start
+    }
+    if not incarnation:
+        return read_listing(listing.writer, listing.database, sorted(named))
+    found = Listing(listing.writer, listing.database, incarnation)
+    for name in sorted(named):
+        found.take(name)
+    found.end()
+    return found
+
+
+def _items(listing: Listing) -> Iterator[LogObject]:
+    for names in (listing.transactions, listing.checkpoints):
+        for items in names.values():
+            yield from items
+    yield from listing.others
+
+
+def goes_further(copies: Listing, listing: Listing) -> bool:
+    """Checks whether a mirror has a newer revision than its log: the log has lost its end. Pure.
+
+    Args:
+        copies: The newest names of the mirror, listed before the log was.
+        listing: Those of the log.
+    """
+    return (copies.incarnation, copies.head) > (listing.incarnation, listing.head)
+
+
+def refuse_lost_end(log: LogFolder, copies: Listing | None = None) -> Listing:
+    """Raises if the mirror of a log goes further than the log does.
+
+    Args:
+        copies: The newest names of the mirror; listed here if not given.
+    Returns:
+        The newest names of the mirror.
+    Raises:
+        LostTail: It does.
+        LogLost: The log has no names at all, and the mirror has.
+    Requests: 2 LIST; 1 LIST more before it refuses.
+    """
+    copies = newest_copies(log) if copies is None else copies
+    if copies.head < 0:
+        return copies
+    for _ in range(2):  # a listing of a folder can miss a name
+        listing = log.names_down_to(copies.head)
+        if not goes_further(copies, listing):
+            return copies
+    where = f"{log.writer}/{log.database}"
+    if listing.head < 0:
+        raise lost_log_error(log.writer, log.database)
+    newest = copies.names_at(copies.head)[0]
+    raise LostTail(
+        f"The log of {where} has lost its end: its newest revision is {listing.head}, and its "
+        f"mirror has revision {copies.head}",
+        key=mirror_key(log.folder + newest.name),
+        hint=f"Nothing was written or deleted. {repair_command(log.writer, log.database)} puts "
+        "the lost objects back",
+    )
+
+
+def refuse_lost_log(store: Store, writer: str, database: str) -> None:
+    """Raises if a log that is not there existed. To be called where the log has no names.
+
+    Raises:
+        LogLost: Its mirror is there, or segments of its checkpoints are.
+    Requests: 1 LIST.
+    """
+    folders = store.list_folders(base_folder(writer, database))
+    if "mirror" in folders:
+        raise lost_log_error(writer, database)
+    if "segments" in folders:
+        raise LogLost(
+            f"{writer}/{database} has segments of checkpoints, and neither a log nor a mirror",
+            key=f"{base_folder(writer, database)}segments/",
+            hint=f"Both copies of its log were lost. Plan `lakelog rebuild URL {database} --writer "
+            f"{writer}`. If nothing of it is needed, move {base_folder(writer, database)} away",
+        )
+
+
+def lost_log_error(writer: str, database: str) -> LogLost:
+    """Returns the error of a log that is gone while its mirror is there."""
+    return LogLost(
+        f"The log of {writer}/{database} was lost: it has a mirror and no transactions",
+        key=mirror_log_folder(writer, database),
+        hint=f"{repair_command(writer, database)} restores the log from its mirror",
+    )

@@ -1,0 +1,842 @@
+"""Check: what is wrong with the logs and files of a database, without changing anything.
+
+Every object of a log is read in both places, the log and its mirror; the chain is replayed from the
+beginning of what is retained, and each checkpoint is compared with the state that the log below it
+leads to. Then, by level, the data files: whether they exist, whether their footers are those that
+the log knows, whether their pages match their checksums. A finding is a row: the object, what is
+wrong, how much is at stake, and the command that mends it. Nothing is called damaged that was read
+only once.
+
+Source: docs/maintenance.md, "Check".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..catalog.data.file_checks import reading
+from ..catalog.data.file_part import FilePart
+from ..catalog.data.pages import damaged_column
+from ..catalog.data.parquet import UNKNOWN_DIGEST, footer_digest
+from ..catalog.format.deletes_object import bitmaps_of
+from ..catalog.format.frame import FrameKind, decode_frame
+from ..catalog.format.locations import is_in_place
+from ..catalog.format.names import (
+    base_folder,
+    mirror_key,
+    parse_own_file,
+    segments_folder,
+)
+from ..catalog.format.objects import decode_checkpoint, decode_transaction
+from ..catalog.format.run import files_rows
+from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.replay import apply
+from ..catalog.log.state import State, empty_state
+from ..catalog.parallel import each_in_parallel, parallel
+from ..catalog.read.log_reader import LogReader
+from ..catalog.read.mirror import all_copies, repair_command
+from ..catalog.read.statistics_differences import all_differences
+from ..errors import CorruptError, LakelogError, ObjectNotFound, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ..catalog.catalog import Catalog
+    from ..catalog.format.names import LogObject
+    from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.log.listing import Listing
+    from ..store import Store
+
+Level = Literal["log", "files", "footers", "data"]
+Severity = Literal["error", "warning", "note"]
+# What mends a finding: copy the other place's object, write a checkpoint anew, take a file out of
+# its table, keep one branch of a fork, salvage from the data files; or nothing that repair can do.
+Mend = Literal["copy", "checkpoint", "remove-file", "fork", "rebuild", ""]
+
+LEVELS: Final[tuple[Level, ...]] = ("log", "files", "footers", "data")
+_AT_ONCE: Final = 256
+_SUBSET: Final = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)/(\d+)|(\d+(?:\.\d+)?)([KMGT]iB)", re.ASCII)
+_UNITS: Final = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+FINDINGS: Final = pa.schema(
+    {
+        "severity": pa.string(),
+        "writer": pa.string(),
+        "database": pa.string(),
+        "object": pa.string(),
+        "problem": pa.string(),
+        "revision": pa.int64(),
+        "rows": pa.int64(),
+        "first_at": pa.timestamp("us", "UTC"),
+        "last_at": pa.timestamp("us", "UTC"),
+        "command": pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with one object.
+
+    Attributes:
+        severity: `error`: rows or points in time can't be read. `warning`: everything reads, from
+            the one copy that is left. `note`: worth knowing.
+        writer, database: The log.
+        object: The key.
+        problem: What is wrong, in one sentence.
+        mend: What repair does about it.
+        table: Of a data file, its table.
+        revision: The revision that the object belongs to; None: none.
+        rows: Rows at stake; None: not known.
+        first_at, last_at: The commit times of the revisions that need it; None: not known.
+        command: What mends it; empty: nothing needs to be done.
+    """
+
+    severity: Severity
+    writer: str
+    database: str
+    object: str
+    problem: str
+    mend: Mend = ""
+    table: str = ""
+    revision: int | None = None
+    rows: int | None = None
+    first_at: dt.datetime | None = None
+    last_at: dt.datetime | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check has found.
+
+    Attributes:
+        level: How far it looked.
+        findings: Errors first, then warnings, then notes.
+        objects: How many objects of logs were read, both copies counted.
+        files: How many data files were looked at.
+        bytes_read: Of data files.
+    """
+
+    level: Level
+    findings: tuple[Finding, ...]
+    objects: int = 0
+    files: int = 0
+    bytes_read: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no error and no warning."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+    def to_arrow(self) -> pa.Table:
+        """Returns a row for each finding: severity, writer, database, object, problem, revision,
+        rows, first_at, last_at, command."""
+        names = FINDINGS.names
+        columns = [[getattr(item, name) for item in self.findings] for name in names]
+        return pa.table(
+            [pa.array(values, FINDINGS.field(n).type) for n, values in zip(names, columns)],
+            schema=FINDINGS,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """A share of the data files, for the level `data`.
+
+    Attributes:
+        part, parts: The files whose paths fall into this part of so many.
+        max_bytes: At most so much; None: no limit.
+    """
+
+    part: int = 1
+    parts: int = 1
+    max_bytes: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Subset:
+        """Reads a share: `5%`, `1/7`, `10GiB`.
+
+        Raises:
+            UsageError: The text is none.
+        """
+        match = _SUBSET.fullmatch(text.strip())
+        if match is not None:
+            percent, part, parts, size, unit = match.groups()
+            if percent and 0 < float(percent) <= 100:
+                return cls(1, max(1, round(100 / float(percent))))
+            if part and 1 <= int(part) <= int(parts):
+                return cls(int(part), int(parts))
+            if size:
+                return cls(max_bytes=int(float(size) * _UNITS[unit]))
+        raise UsageError(
+            f"{text!r:.40} is no share of the data",
+            hint="Give a percentage (5%), a part of many (1/7), or a size (10GiB)",
+        )
+
+    def holds(self, path: str) -> bool:
+        """Checks whether a file belongs to the share."""
+        import xxhash
+
+        return int(xxhash.xxh64_intdigest(path.encode())) % self.parts == self.part - 1
+
+
+def check(
+    catalog: Catalog,
+    database: str | None = None,
+    *,
+    writer: str | None = None,
+    level: Level = "files",
+    read_data_subset: str | None = None,
+    progress: Callable[[int], None] = lambda number: None,
+) -> CheckReport:
+    """Checks the logs and data files of a database, or of all. Changes nothing.
+
+    Args:
+        database, writer: Only of this one; None: all.
+        level: `log`, `files` (existence and size), `footers`, or `data` (page checksums).
+        read_data_subset: Of which files the pages are read: `5%`, `1/7`, `10GiB`; None: of all.
+        progress: Called with the number of objects that were looked at since the last call.
+    Returns:
+        The findings.
+    Raises:
+        UsageError: There is no such level or share.
+        DatabaseNotFound, WriterNotFound: There is no such log, and nothing is left of one.
+        StorageError: The store can't be listed.
+    Requests: for each log 4 LIST and 1 GET for each object in either place; with `files` the LIST
+        of `data/` and 1 HEAD for each external file; with `footers` 1 GET a file; with `data` as
+        reading the chosen files whole.
+    """
+    if level not in LEVELS:
+        raise UsageError(f"There is no level {level!r:.40}", hint=f"Give {', '.join(LEVELS)}")
+    subset = Subset() if read_data_subset is None else Subset.parse(read_data_subset)
+    checks = [
+        _LogCheck(catalog, LogReader(catalog.store, owner, name, catalog.ambient), progress)
+        for owner, name in logs_to_check(catalog, database, writer)
+    ]
+    for one in checks:
+        one.check_log()
+        if level != "log":
+            one.check_files()
+        if level in ("footers", "data"):
+            one.check_footers()
+        if level == "data":
+            subset = one.check_pages(subset)
+    order: list[Severity] = ["error", "warning", "note"]
+    found = sorted(
+        (f for one in checks for f in one.findings), key=lambda f: order.index(f.severity)
+    )
+    return CheckReport(
+        level,
+        tuple(found),
+        sum(one.objects for one in checks),
+        sum(one.files_seen for one in checks),
+        sum(one.bytes_read for one in checks),
+    )
+
+
+def logs_to_check(
+    catalog: Catalog, database: str | None, writer: str | None
+) -> list[tuple[str, str]]:
+    """Returns the writer and database of each log that is there in either place, sorted.
+
+    Raises:
+        UsageError: There is none.
+    """
+    from ..catalog.format.names import is_id
+
+    store, found = catalog.store, []
+    for owner in store.list_folders(""):
+        if not is_id(owner) or (writer is not None and owner != writer):
+            continue
+        for name in store.list_folders(f"{owner}/"):
+            if not is_id(name) or (database is not None and name != database):
+                continue
+            if {"transactions", "mirror"} & set(store.list_folders(base_folder(owner, name))):
+                found.append((owner, name))
+    if not found:
+        catalog.databases() if database is None else catalog.writers(database)
+        raise UsageError(
+            f"{catalog.url} has no log of writer {writer!r}", hint="`lakelog writers` lists them"
+        )
+    return found
+
+
+@dataclass(slots=True)
+class _Pair:
+    """One object in both places.
+
+    Attributes:
+        bodies: The bytes in the log and in the mirror; None: not there.
+        decoded: What they decode to; None: not there, or damaged.
+        errors: What is wrong with each; empty: nothing.
+    """
+
+    bodies: list[bytes | None]
+    decoded: list[Any]
+    errors: list[str]
+
+    @property
+    def best(self) -> Any:
+        """What can be read, the log's own first."""
+        return self.decoded[0] if self.decoded[0] is not None else self.decoded[1]
+
+
+@dataclass(slots=True)
+class _LogCheck:
+    """The check of one log."""
+
+    catalog: Catalog
+    log: LogReader
+    progress: Callable[[int], None]
+    findings: list[Finding] = field(default_factory=list)
+    objects: int = 0
+    files_seen: int = 0
+    bytes_read: int = 0
+    start: int = 0  # the revision from which the log is retained
+    head: State | None = None
+    times: dict[int, tuple[int, int]] = field(default_factory=dict)  # rows added, committed at
+    files: list[pa.Table] = field(default_factory=list)
+    deletes: dict[str, str] = field(default_factory=dict)  # objects of row deletes, with the table
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the log."""
+        return self.log.store
+
+    def report(
+        self,
+        severity: Severity,
+        key: str,
+        problem: str,
+        *,
+        mend: Mend = "",
+        revision: int | None = None,
+        rows: int | None = None,
+        table: str = "",
+        command: str = "",
+    ) -> None:
+        """Adds a finding, with the commit times of what is at stake."""
+        at = self.times.get(-1 if revision is None else revision)
+        self.findings.append(
+            Finding(
+                severity,
+                self.log.writer,
+                self.log.database,
+                key,
+                problem,
+                mend,
+                table,
+                revision,
+                rows if rows is not None or at is None else at[0],
+                None if at is None else _time(at[1]),
+                None if self.head is None or at is None else _time(self.head.committed_at_us),
+                command or self._command(mend),
+            )
+        )
+
+    def _command(self, mend: Mend) -> str:
+        if mend == "rebuild":
+            return f"lakelog rebuild URL {self.log.database} --writer {self.log.writer}"
+        return repair_command(self.log.writer, self.log.database).strip("`") if mend else ""
+
+    # --- Level log --------------------------------------------------------------------------------
+
+    def check_log(self) -> None:
+        """Reads every object of the log in both places, and replays the chain."""
+        copies, listing = all_copies(self.log), self.log.names()
+        self.start = max(copies.checkpoints, default=0)
+        self._read_history(listing)
+        for name in listing.unknown:
+            self.report("note", self.log.folder + name, "is no name of lakelog's: it is ignored")
+        names = _names(listing, copies, self.start)
+        transactions = {item for item in names if item.kind == "transaction"}
+        pairs = self._read_all(sorted(transactions), decode_transaction)
+        checkpoints = self._read_checkpoints(listing, copies)
+        self._replay(listing, copies, pairs, checkpoints)
+
+    def _read_history(self, listing: Listing) -> None:
+        """Notes rows and time of each revision, as far as anything readable says them."""
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                table = self.log.load().history.table()
+            except LakelogError:
+                return
+        rows, at = table.column("rows_added").to_pylist(), table.column("committed_at")
+        us = at.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+        for revision, added, time in zip(table.column("revision").to_pylist(), rows, us):
+            self.times[revision] = (added, time)
+
+    def _read_all(
+        self, items: Sequence[LogObject], decode: Callable[[bytes, str], Any]
+    ) -> dict[LogObject, _Pair]:
+        found: dict[LogObject, _Pair] = {}
+        for low in range(0, len(items), _AT_ONCE):
+            some = items[low : low + _AT_ONCE]
+            pairs = read_pairs(self.store, [self.log.folder + item.name for item in some], decode)
+            found.update(zip(some, pairs, strict=True))
+            self.objects += 2 * len(some)
+            self.progress(len(some))
+        return found
+
+    def _read_checkpoints(self, listing: Listing, copies: Listing) -> dict[int, State | None]:
+        """Reads the checkpoints of the log with all their segments; reports what is wrong.
+
+        Returns:
+            By revision the state; None for one that can't be used.
+        """
+        states: dict[int, State | None] = {}
+        mirrored = {item.name for items in copies.checkpoints.values() for item in items}
+        everything = {
+            item
+            for names in (listing, copies)
+            for items in names.checkpoints.values()
+            for item in items
+        }
+        for item in sorted(everything):
+            if item.revision < self.start:
+                continue
+            key = self.log.folder + item.name
+            pair = read_pairs(self.store, [key], decode_checkpoint)[0]
+            self.objects += 1
+            needed = item.name in mirrored
+            self._judge(pair, key, item.revision, is_mirrored=needed, mend="checkpoint")
+            state = None if pair.best is None else self._checkpoint_state(item, pair, needed=needed)
+            states.setdefault(item.revision, state)
+        return states
+
+    def _checkpoint_state(self, item: LogObject, pair: _Pair, *, needed: bool) -> State | None:
+        """Reads the segments of a checkpoint in the log and, where it must, in the mirror."""
+        import warnings
+
+        key = self.log.folder + item.name
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it would warn of is a finding
+            try:
+                state = _whole(self.log.checkpoint_of(pair.best))
+            except LakelogError as error:
+                self.report(
+                    "warning", error.key or key, error.message, mend="checkpoint",
+                    revision=item.revision, rows=0,
+                )  # fmt: skip
+                return None
+        assert state.base is not None
+        names = {p.name for p in (state.base.references, *state.pieces) if p.name}
+        folder = segments_folder(self.log.writer, self.log.database)
+        decode = partial(decode_frame, kind=FrameKind.SEGMENT)
+
+        def frame(body: bytes, key: str) -> Any:
+            return decode(body, key=key)
+
+        for low in range(0, len(names), _AT_ONCE):
+            keys = [folder + name for name in sorted(names)[low : low + _AT_ONCE]]
+            for segment, found in zip(keys, read_pairs(self.store, keys, frame), strict=True):
+                self._judge(found, segment, item.revision, is_mirrored=needed, mend="checkpoint")
+            self.objects += len(keys)
+            self.progress(len(keys))
+        return state
+
+    def _judge(
+        self, pair: _Pair, key: str, revision: int, *, is_mirrored: bool = True, mend: Mend
+    ) -> bool:
+        """Reports what is wrong with an object; whether it can be read.
+
+        Args:
+            is_mirrored: Whether it must have a copy.
+            mend: What is done if neither place has it.
+        """
+        own, copy = pair.errors
+        if own and copy:
+            severity: Severity = "warning" if mend == "checkpoint" else "error"
+            problem = f"{own}, and its copy {copy}" if is_mirrored else own
+            rows = 0 if mend == "checkpoint" else None
+            self.report(severity, key, problem, mend=mend, revision=revision, rows=rows)
+            return False
+        if own:
+            self.report("warning", key, own, mend="copy", revision=revision, rows=0)
+        elif copy and is_mirrored:
+            self.report("warning", mirror_key(key), copy, mend="copy", revision=revision, rows=0)
+        return True
+
+    def _replay(
+        self,
+        listing: Listing,
+        copies: Listing,
+        pairs: dict[LogObject, _Pair],
+        checkpoints: dict[int, State | None],
+    ) -> None:
+        """Follows the chain from the beginning of what is retained, and compares checkpoints."""
+        by_revision: dict[int, list[LogObject]] = {}
+        for item in sorted(pairs):
+            by_revision.setdefault(item.revision, []).append(item)
+        revisions = [*by_revision, *checkpoints]
+        first, last = min(revisions, default=0), max(revisions, default=-1)
+        empty = empty_state(self.log.writer, self.log.database)
+        state: State | None = _whole(empty) if first == 0 and 0 in by_revision else None
+        for revision in range(first, last + 1):
+            items = by_revision.get(revision, [])
+            state = self._step(state, items, pairs, revision, listing.head)
+            base = checkpoints.get(revision)
+            if base is not None and state is not None:
+                self._compare(state, base, listing)
+            elif base is not None:  # the chain begins here, or goes on here
+                self.files += _files_of(base)
+                state = base.copy()
+        self.head = state if state is not None and state.revision == last else None
+        if self.head is not None:
+            self._note_deletes(self.head)
+
+    def _step(
+        self,
+        state: State | None,
+        items: list[LogObject],
+        pairs: dict[LogObject, _Pair],
+        revision: int,
+        head: int,
+    ) -> State | None:
+        """Judges the objects of one revision, and applies it; None if the chain ends here."""
+        if len(items) > 1:
+            keys = " and ".join(self.log.folder + item.name for item in items)
+            self.report(
+                "error", keys, "Two commits of one revision", mend="fork", revision=revision
+            )
+            return None
+        if not items:
+            if state is not None and revision > self.start:
+                self.report(
+                    "error",
+                    f"{self.log.folder}*-{revision}.*",
+                    "The transaction is missing in both places",
+                    mend="rebuild",
+                    revision=revision,
+                )
+            return None
+        item = items[0]
+        pair, key = pairs[item], self.log.folder + item.name
+        if revision >= head - 1 and pair.errors[1] == MISSING and not pair.errors[0]:
+            # An open writer puts these copies beside its next commits.
+            self.report(
+                "note", mirror_key(key), "has no copy yet", mend="copy", revision=revision, rows=0
+            )
+        elif not self._judge(pair, key, revision, mend="rebuild"):
+            return None
+        if state is None:
+            self._note_files(pair.best)
+            return None
+        return self._apply(state, pair, key, revision)
+
+    def _apply(self, state: State, pair: _Pair, key: str, revision: int) -> State | None:
+        """Applies what continues the chain: the log's object or its copy."""
+        problem = ""
+        for place, decoded in enumerate(pair.decoded):
+            if decoded is None:
+                continue
+            fresh = state.copy()
+            try:
+                apply(fresh, decoded)
+            except CorruptError as error:
+                problem = problem or error.message
+                continue
+            other = pair.decoded[1 - place]
+            if other is not None and other.digest != decoded.digest:
+                wrong = mirror_key(key) if place == 0 else key
+                self.report(
+                    "warning", wrong, "is another transaction than the chain has", mend="copy",
+                    revision=revision, rows=0,
+                )  # fmt: skip
+            fresh.tail.clear()  # all parts are read: they have taken it in
+            self._note_files(decoded)
+            return fresh
+        self.report("error", key, f"breaks the chain: {problem}", mend="rebuild", revision=revision)
+        return None
+
+    def _compare(self, replayed: State, base: State, listing: Listing) -> None:
+        """Compares a checkpoint with the state that the log leads to."""
+        items = listing.checkpoints.get(base.revision)
+        key = self.log.folder + items[0].name if items else self.log.folder
+        try:
+            different = all_differences(replayed, base)
+        except LakelogError as error:
+            self.report("warning", error.key or key, error.message, mend="checkpoint", rows=0)
+            return
+        if different:
+            problem = f"doesn't hold what the log says: {', '.join(different)}"
+            self.report("error", key, problem, mend="checkpoint", revision=base.revision)
+
+    # --- Level files ------------------------------------------------------------------------------
+
+    def _note_files(self, transaction: DecodedTransaction) -> None:
+        """Notes the files that a transaction adds, and its objects of row deletes."""
+        adds = []
+        for place, action in enumerate(transaction.message.actions):
+            kind = action.WhichOneof("kind")
+            if kind == "add":
+                adds.append(action.add)
+            elif kind == "row_deletes":
+                self.deletes[action.row_deletes.object] = action.row_deletes.table
+            elif kind == "add_batch":
+                for part, _ in batch_parts(transaction.batches[place]):
+                    if isinstance(part, Part):
+                        self.files.append(part.run.full().select(_COLUMNS))
+        if adds:
+            revision = transaction.message.revision
+            self.files.append(files_rows(adds, [revision] * len(adds)).select(_COLUMNS))
+
+    def _note_deletes(self, state: State) -> None:
+        for table in state.deletes.tables():
+            for entries in state.deletes.rows_of(table).values():
+                self.deletes.update((entry.object, table) for entry in entries)
+
+    def _all_files(self) -> pa.Table:
+        """The files of all retained revisions, each once, by path."""
+        if not self.files:
+            return pa.schema([(name, pa.string()) for name in _COLUMNS]).empty_table()
+        table = pa.concat_tables(self.files, promote_options="permissive").combine_chunks()
+        keys = table.group_by(["table", "path"], use_threads=False).aggregate(
+            [(name, "first") for name in _COLUMNS if name not in ("table", "path")]
+        )
+        names = [name.removesuffix("_first") for name in keys.column_names]
+        return keys.rename_columns(names).sort_by("path")
+
+    def check_files(self) -> None:
+        """Looks whether each data file that a retained revision names is there, and as long."""
+        files, folder = self._all_files(), base_folder(self.log.writer, self.log.database)
+        listed = {
+            info.key[len(folder) :]: info.size_bytes for info in self.store.list(f"{folder}data/")
+        }
+        self.progress(len(listed))
+        self.files_seen += files.num_rows
+        paths, sizes = (files.column(name).to_pylist() for name in ("path", "size_bytes"))
+        rows = files.column("row_count").to_pylist() if files.num_rows else []
+        tables = files.column("table").to_pylist()
+        revisions = files.column("revision").to_pylist() if files.num_rows else []
+        known = set(paths) | set(self.deletes)
+        for path, size, count, table, revision in zip(paths, sizes, rows, tables, revisions):
+            if not is_in_place(path) and listed.get(path) != size:
+                self._judge_file(folder + path, size, count, table, revision)
+        self._check_external(files)
+        for path, table in sorted(self.deletes.items()):
+            if path not in listed and self._size(folder + path) is None:
+                self.report(
+                    "error", folder + path, "The deletion vectors are gone: rows of their files "
+                    "can't be read", mend="", table=table,
+                    command="Restore the object from a backup",
+                )  # fmt: skip
+        strays = sorted(path for path in listed.keys() - known if parse_own_file(path) is None)
+        for path in strays[:_AT_ONCE]:
+            self.report(
+                "note", folder + path, "is no file of lakelog's, and no table has it", rows=0
+            )
+
+    def _judge_file(self, key: str, size: int, rows: int, table: str, revision: int) -> None:
+        there = self._size(key)  # a listing can miss a name
+        if there == size:
+            return
+        problem = "is gone" if there is None else f"has {there:,} bytes, the log says {size:,}"
+        self.report(
+            "error", key, problem, mend="remove-file", table=table, rows=rows, revision=revision
+        )
+
+    def _check_external(self, files: pa.Table) -> None:
+        if self.head is None or not files.num_rows:
+            return
+        places = self.head.places
+        chosen = files.filter(pc.starts_with(files.column("path"), "at/")).to_pylist()
+
+        def look(file: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
+            try:
+                url = places.url(file["path"])
+                there = self._size(url)
+            except LakelogError as error:
+                return file, file["path"], f"can't be looked at: {error.message}"
+            if there is None:
+                return file, url, "is gone"
+            if there != file["size_bytes"]:
+                return file, url, f"has {there:,} bytes, the log says {file['size_bytes']:,}"
+            return file, url, ""
+
+        for file, url, problem in parallel(look, chosen):
+            if problem:
+                self.report(
+                    "error", url, problem, mend="remove-file", table=file["table"],
+                    rows=file["row_count"], revision=file["revision"],
+                )  # fmt: skip
+
+    def _size(self, key: str) -> int | None:
+        try:
+            return self.catalog.wide.head(key).size_bytes
+        except ObjectNotFound:
+            return None
+
+    # --- Levels footers and data ------------------------------------------------------------------
+
+    def _own_and_external(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each file of the retained revisions that was not reported yet, with its key or URL."""
+        reported = {finding.object for finding in self.findings}
+        folder = base_folder(self.log.writer, self.log.database)
+        for file in self._all_files().to_pylist():
+            key = folder + file["path"]
+            if is_in_place(file["path"]):
+                if self.head is None:
+                    continue
+                key = self.head.places.url(file["path"])
+            if key not in reported:
+                yield key, file
+
+    def check_footers(self) -> None:
+        """Compares the footer of each data file with the log, and reads the deletion vectors."""
+        self._report_files(self._footer_problem, self._own_and_external())
+        folder = base_folder(self.log.writer, self.log.database)
+        for path, table in sorted(self.deletes.items()):
+            try:
+                bitmaps_of(self.store.get(folder + path), folder + path)
+            except ObjectNotFound:
+                continue  # reported
+            except CorruptError as error:
+                self.report("error", folder + path, error.message, table=table)
+
+    def _report_files(
+        self,
+        problem_of: Callable[[str, dict[str, Any]], str],
+        files: Iterable[tuple[str, dict[str, Any]]],
+    ) -> None:
+        """Reports the files that have a problem at two looks."""
+
+        def look(item: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any], str]:
+            return *item, problem_of(*item) and problem_of(*item)
+
+        for key, file, problem in each_in_parallel(look, files):
+            self.progress(1)
+            if problem:
+                self.report(
+                    "error", key, problem, mend="remove-file", table=file["table"],
+                    rows=file["row_count"], revision=file["revision"],
+                )  # fmt: skip
+
+    def _footer_problem(self, key: str, file: dict[str, Any]) -> str:
+        size, length, digest = file["size_bytes"], file["footer_bytes"], file["footer_digest"]
+        if not length or digest == UNKNOWN_DIGEST:
+            return ""
+        try:
+            body = self.catalog.wide.get(key, start=size - length, end=size)
+        except LakelogError as error:
+            return f"can't be read: {error.message}"
+        return "" if footer_digest(body) == digest else "has another footer than the log knows"
+
+    def check_pages(self, subset: Subset) -> Subset:
+        """Verifies the page checksums of a share of the files; what is left of the share."""
+        left = subset.max_bytes
+
+        def chosen() -> Iterator[tuple[str, dict[str, Any]]]:
+            nonlocal left
+            for key, file in self._own_and_external():
+                if not subset.holds(file["path"]) or (left is not None and left <= 0):
+                    continue
+                left = None if left is None else left - file["size_bytes"]
+                self.bytes_read += file["size_bytes"]
+                yield key, file
+
+        self._report_files(self._damaged_page, chosen())
+        return Subset(subset.part, subset.parts, left)
+
+    def _damaged_page(self, key: str, file: dict[str, Any]) -> str:
+        import pyarrow.parquet as pq
+
+        part = FilePart(key, file["size_bytes"], file["row_count"], pa.schema([]))
+        wide = self.catalog.wide
+        try:
+            with reading(part), wide.open_input(key, size_bytes=part.size_bytes) as source:
+                found = damaged_column(source, pq.read_metadata(source))
+        except LakelogError as error:
+            return error.message
+        if found is None:
+            return ""
+        return f"a page of column {found[0]!r} in row group {found[1]} doesn't match its checksum"
+
+
+_COLUMNS: Final = [
+    "table", "path", "size_bytes", "row_count", "revision", "footer_bytes", "footer_digest",
+]  # fmt: skip
+MISSING: Final = "is missing"
+
+
+def read_pairs(
+    store: Store, keys: Sequence[str], decode: Callable[[bytes, str], Any]
+) -> list[_Pair]:
+    """Reads objects of a log in both places. What can't be decoded is read a second time.
+
+    Requests: 2 GET an object; 1 more for each that can't be decoded.
+    """
+    places = [store.get_many(keys), store.get_many([mirror_key(key) for key in keys])]
+    pairs = []
+    for number, key in enumerate(keys):
+        pair = _Pair([None, None], [None, None], [MISSING, MISSING])
+        for place, own in enumerate((key, mirror_key(key))):
+            body = places[place][number]
+            for attempt in range(2):
+                if body is None:
+                    break
+                try:
+                    pair.decoded[place], pair.errors[place] = decode(body, key), ""
+                    pair.bodies[place] = body
+                    break
+                except CorruptError as error:
+                    pair.errors[place] = f"is damaged: {error.message}"
+                    if attempt == 0:
+                        body = store.get_many([own])[0]
+        pairs.append(pair)
+    return pairs
+
+
+def _names(listing: Listing, copies: Listing, start: int) -> set[LogObject]:
+    """The retained objects that a log has in either place, of the incarnation in use."""
+    found: set[LogObject] = set()
+    for names in (listing, copies):
+        if names.incarnation == max(listing.incarnation, copies.incarnation):
+            for kind in (names.transactions, names.checkpoints):
+                found |= {item for items in kind.values() for item in items}
+    return {
+        item
+        for item in found
+        if item.revision > start
+        or (item.revision == start and (item.kind == "checkpoint" or not start))
+    }
+
+
+def _files_of(state: State) -> list[pa.Table]:
+    """The live files of a state, by table."""
+    found = []
+    for table in state.files.tables():
+        try:
+            rows = state.files.table(table, whole=True)
+        except CorruptError:
+            continue
+        names = pa.array([table] * rows.num_rows, pa.string())
+        found.append(rows.append_column("table", names).select(_COLUMNS))
+    return found
+
+
+def _whole(state: State) -> State:
+    """Reads all parts of a state."""
+    _ = state.files, state.schemas, state.definitions, state.deletes
+    _ = state.applications, state.history.table()
+    return state
+
+
+def _time(us: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(us / 1e6, dt.UTC)
+
+
+def findings_of(report: Iterable[Finding], mend: Mend) -> list[Finding]:
+    """Returns the findings that are mended in one way."""
+    return [finding for finding in report if finding.mend == mend]
