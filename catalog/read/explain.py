@@ -21,8 +21,7 @@ from ..log.part import in_partition
 from ..where.build import all_of
 from ..where.hashed import equalities
 from ..where.outcomes import outcomes
-from ..where.text import in_words
-from ..where.tree import And, columns_of
+from ..where.tree import And, Compare, Constant, In, IsNull, Not, Or, StartsWith, columns_of
 from .blooms import sifted, to_be_asked
 
 if TYPE_CHECKING:
@@ -31,11 +30,12 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..data.file_part import FilePart
     from ..where.outcomes import Bounds, Facts
-    from ..where.tree import Predicate
+    from ..where.tree import Predicate, Value
     from .asked import Asked
     from .row_filter import RowFilter
     from .table_facts import TableFacts
 
+_SHOWN = 5  # of the values of an IN, and of the parts of an OR
 EXPLAINED: Final = pa.schema(
     [
         pa.field("writer", pa.string()),
@@ -218,3 +218,40 @@ def _texts(bounds: Bounds | None, kind: pa.DataType, at: np.ndarray) -> list[str
             texts = [None if text is None else repr(text) for text in texts]
     known = zip(texts, bounds.known[at].tolist(), strict=True)
     return [text if is_known and text is not None else _UNKNOWN for text, is_known in known]
+
+
+def in_words(predicate: Predicate) -> str:
+    """A predicate in SQL for people."""
+    if isinstance(predicate, And | Or):
+        word = " AND " if isinstance(predicate, And) else " OR "
+        return "(" + word.join(_some([in_words(item) for item in predicate.items])) + ")"
+    if isinstance(predicate, Not):
+        return f"NOT ({in_words(predicate.item)})"
+    if isinstance(predicate, Constant):
+        return {True: "TRUE", False: "FALSE", None: "NULL"}[predicate.value]
+    name, kind = predicate.column.name, predicate.column.kind
+    if isinstance(predicate, Compare):
+        return f"{name} {predicate.operator} {_value(predicate.value, kind)}"
+    if isinstance(predicate, In):
+        shown = _some([_value(value, kind) for value in predicate.values[: _SHOWN + 1]])
+        return f"{name} IN ({', '.join(shown)})"
+    if isinstance(predicate, StartsWith):
+        return f"{name} LIKE {predicate.prefix + '%'!r}"
+    assert isinstance(predicate, IsNull)
+    return f"{name} IS NULL"
+
+
+def _some(texts: list[str]) -> list[str]:
+    return texts if len(texts) <= _SHOWN else [*texts[:_SHOWN], "…"]
+
+
+def _value(value: Value, kind: pa.DataType) -> str:
+    from ..where.arrow import scalar
+
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, int) and pa.types.is_temporal(kind):
+        return str(scalar(kind, value).cast(pa.string()).as_py())
+    return str(value)

@@ -13,25 +13,61 @@ from fractions import Fraction
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from sqlglot import exp
 
+from ...errors import some_names
 from ..format.widening import widen
 from . import literals as lit
 from .build import all_of, any_of, negation
-from .casts import arrow_type, as_family, cast_literal
 from .grammar import Source, parse_expression
-from .kinds import CALLED, family
+from .kinds import CALLED, family, steps
 from .literals import Clock, Literal, Moment, NotThis, Null, Number, Text
-from .names import find_column
 from .normal import FLIPPED, Exact, compare, compare_bytes, nearest, starts_with
-from .patterns import prefix_of
 from .tree import Column, Compare, Constant, IsNull, Operator, Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
+    from .kinds import Family
 
+_T = exp.DType
+_TYPES: Final = {
+    _T.BOOLEAN: pa.bool_(),
+    _T.TINYINT: pa.int8(),
+    _T.SMALLINT: pa.int16(),
+    _T.INT: pa.int32(),
+    _T.BIGINT: pa.int64(),
+    _T.UTINYINT: pa.uint8(),
+    _T.USMALLINT: pa.uint16(),
+    _T.UINT: pa.uint32(),
+    _T.UBIGINT: pa.uint64(),
+    _T.FLOAT: pa.float32(),
+    _T.DOUBLE: pa.float64(),
+    _T.TEXT: pa.string(),
+    _T.VARCHAR: pa.string(),
+    _T.VARBINARY: pa.binary(),
+    _T.DATE: pa.date32(),
+    _T.TIME: pa.time64("us"),
+    _T.TIMESTAMP: pa.timestamp("us"),
+    _T.TIMESTAMPNTZ: pa.timestamp("us"),
+    _T.TIMESTAMP_S: pa.timestamp("s"),
+    _T.TIMESTAMP_MS: pa.timestamp("ms"),
+    _T.TIMESTAMP_NS: pa.timestamp("ns"),
+    _T.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+}
+# A literal of these takes any fraction of a second: it is exact until it meets a column.
+_LOOSE: Final = {_T.TIMESTAMP, _T.TIMESTAMPNTZ, _T.TIMESTAMPTZ, _T.TIME}
+_READERS: Final[dict[Family, Callable[[str], Literal]]] = {
+    "integer": lit.integer,
+    "decimal": lit.number,
+    "float": lit.number,
+    "bool": lit.boolean,
+    "date": lit.date,
+    "timestamp": lit.moment,
+    "instant": lit.moment,
+    "time": lit.clock,
+}
 _OPERATORS: Final[dict[type[exp.Expr], Operator]] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -334,3 +370,145 @@ class _Binder:
         found = Compare(operand.column, "=", prefix)
         result = starts_with(operand.column, prefix) if open_end else found
         return negation(result) if node.args.get("negate") else result
+
+
+def find_column(name: str, names: list[str], *, quoted: bool) -> int | str:
+    """The place of the column that a name means, or why there is none.
+
+    The exact spelling wins; a name without quotes also finds the only one that differs in case.
+    """
+    exact = [place for place, other in enumerate(names) if other == name]
+    if len(exact) == 1:
+        return exact[0]
+    if exact:
+        return f"several columns are called {name!r}"
+    like = [place for place, other in enumerate(names) if other.lower() == name.lower()]
+    if quoted or not like:
+        hint = f"; there is {names[like[0]]!r}" if like else ""
+        return f"there is no column {name!r}{hint} (columns: {some_names(names)})"
+    if len(like) > 1:
+        several = ", ".join(f'"{names[place]}"' for place in like)
+        return f"{name!r} may be any of several columns that differ only in case: {several}"
+    return like[0]
+
+
+def prefix_of(pattern: str, escape: str | None) -> tuple[str, bool]:
+    """What a pattern begins with, and whether more may follow.
+
+    Raises:
+        NotThis: It has a wildcard elsewhere, or a backslash, which escapes in some engines.
+    """
+    found: list[str] = []
+    open_end, place = False, 0
+    while place < len(pattern):
+        char = pattern[place]
+        if char == "\\" and escape is None:
+            raise NotThis(
+                "a backslash escapes in some engines and not in others; say ESCAPE '\\' if it does,"
+                " or ESCAPE with another character if it doesn't"
+            )
+        if char == escape:
+            place += 1
+            if place == len(pattern) or pattern[place] not in ("%", "_", escape):
+                raise NotThis("its escape character stands before nothing that it can escape")
+            char = pattern[place]
+        elif char == "_":
+            raise NotThis("it has the wildcard _ (escape it: LIKE 'a$_b%' ESCAPE '$')")
+        elif char == "%":
+            open_end = True
+            place += 1
+            continue
+        if open_end:
+            raise NotThis("it has the wildcard % before its end")
+        found.append(char)
+        place += 1
+    return "".join(found), open_end
+
+
+# --- Casts ----------------------------------------------------------------------------------------
+
+
+def arrow_type(to: exp.DataType) -> pa.DataType | None:
+    """The Arrow type that an SQL type means here; None for types that there are not."""
+    parameters = [item.this for item in to.expressions]
+    if to.this is _T.DECIMAL:
+        if not all(type(item) is exp.Literal and item.this.isdigit() for item in parameters):
+            return None
+        sizes = [int(item.this) for item in parameters]
+        precision, scale = (*sizes, 0)[:2] if sizes else (0, 0)
+        if len(sizes) > 2 or not (1 <= precision <= 76 and scale <= precision):
+            return None
+        return (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale)
+    found = _TYPES.get(to.this)
+    return None if parameters or to.args.get("nested") else found
+
+
+def cast_literal(literal: Literal, to: exp.DataType, kind: pa.DataType) -> Literal:
+    """A literal as another type: the same value, or for floating-point types the nearest.
+
+    Raises:
+        NotThis: It is not a literal of that type, or would lose something.
+    """
+    wanted = family(kind)
+    if isinstance(literal, Null):
+        return literal
+    if isinstance(literal, Text) and wanted in ("timestamp", "instant"):
+        found: Literal = (moment := lit.moment(literal.value))  # TIMESTAMP '… Z' may have an offset
+        if wanted == "instant" and not moment.offset:
+            raise NotThis("it has no offset: write one, or Z for UTC")
+    else:
+        found = as_family(literal, wanted)
+    if isinstance(found, Number):
+        if wanted != "float":
+            _check_steps(found.value, kind)
+        elif isinstance(found.value, Fraction):
+            near = nearest(kind, found.value)
+            if not isfinite(near):
+                raise NotThis("it is beyond the range of the type")
+            return Number(Fraction(near))
+    elif isinstance(found, Moment | Clock) and to.this not in _LOOSE:
+        _check_steps(found.seconds, kind)
+    return found
+
+
+def _check_steps(value: Fraction | float, kind: pa.DataType) -> None:
+    counted = steps(kind)
+    if counted is None or isinstance(value, float):
+        raise NotThis("it is no number of that type")
+    count = value * counted.unit
+    if count.denominator != 1 or not counted.least <= count <= counted.greatest:
+        raise NotThis("the cast would lose something of it")
+
+
+def as_family(literal: Literal, wanted: Family) -> Literal:
+    """A literal as what a column of a family can be compared with; a text is read as such.
+
+    Raises:
+        NotThis: It is not one.
+    """
+    if isinstance(literal, Text) and wanted in _READERS:
+        literal = _READERS[wanted](literal.value)
+    fits = {
+        "integer": isinstance(literal, Number),
+        "decimal": isinstance(literal, Number),
+        "float": isinstance(literal, Number),
+        "bool": isinstance(literal, bool),
+        "text": isinstance(literal, Text),
+        "binary": isinstance(literal, bytes),
+        "date": isinstance(literal, Moment),
+        "timestamp": isinstance(literal, Moment),
+        "instant": isinstance(literal, Moment),
+        "time": isinstance(literal, Clock),
+        "null": True,
+        "other": False,
+    }[wanted]
+    if not fits:
+        raise NotThis("")
+    infinite = isinstance(literal, Number) and isinstance(literal.value, float)
+    if infinite and wanted in ("integer", "decimal"):
+        raise NotThis("only floating-point columns hold infinities")
+    if isinstance(literal, Moment) and literal.offset != (wanted == "instant"):
+        if literal.offset:
+            raise NotThis("it has an offset, and the column has no time zone")
+        raise NotThis("it has no offset, and the column has a time zone: write one, or Z for UTC")
+    return literal

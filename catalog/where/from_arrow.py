@@ -12,19 +12,34 @@ Source: docs/reading.md, "Predicates".
 
 from __future__ import annotations
 
+import math
 import struct
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..format.flatbuffers import Table, uint32
-from .arrow_calls import Call, Field, Item, Unknown, understand
+from ..format.widening import widen
+from .build import all_of, any_of, negation
+from .kinds import DAY_S, PER_SECOND, compared, family
+from .normal import FLIPPED, compare, neighbours, one_of, starts_with
+from .tree import Column, Compare, Constant, IsNull, Operator, Predicate
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
+    from collections.abc import Callable, Sequence
 
-    from .tree import Predicate
-
+_COMPARISONS: Final[dict[str, Operator]] = {
+    "equal": "=",
+    "not_equal": "<>",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_MATCH, _SKIP = 0, 1  # how is_in treats nulls
 _MAX_PARTS = 20_000
 _MAX_DEPTH = 200
 
@@ -92,3 +107,263 @@ def _read(parts: list[tuple[str, str]], literals: list[pa.Scalar], schema: pa.Sc
         raise Unknown
     only: Item = calls[0].arguments[0]
     return only
+
+
+# --- Calls ----------------------------------------------------------------------------------------
+
+
+class Unknown(Exception):
+    """An expression says what predicates can't, or what nobody looked into yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A part of an expression, understood.
+
+    Attributes:
+        expression: Built anew.
+        meaning: As a condition, if it can be one.
+        scalar: The value of a literal.
+        where_valid: Of `is_in`: its column, and the condition that is null where the column is.
+    """
+
+    expression: pc.Expression
+    meaning: Predicate | None = None
+    scalar: pa.Scalar | None = None
+    where_valid: tuple[Column, Predicate] | None = None
+
+    @classmethod
+    def of(cls, scalar: pa.Scalar) -> Item:
+        """A literal."""
+        boolean = pa.types.is_boolean(scalar.type)
+        meaning = Constant(scalar.as_py()) if boolean else None
+        return cls(pc.scalar(scalar), meaning, scalar)
+
+    def condition(self) -> Item:
+        """The same, which is a condition."""
+        if self.meaning is None:
+            raise Unknown
+        return self
+
+    @property
+    def predicate(self) -> Predicate:
+        """What it says."""
+        if self.meaning is None:
+            raise Unknown
+        return self.meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Item):
+    """A column, or a cast of one to a wider type.
+
+    Attributes:
+        column: The column.
+        kind: The type that it is cast to, or its own.
+    """
+
+    column: Column = Column("", pa.null())  # noqa: RUF009
+    kind: pa.DataType = pa.null()  # noqa: RUF009
+
+    @classmethod
+    def of(cls, name: str, schema: pa.Schema) -> Field:  # type: ignore[override]
+        """The column of a name."""
+        if len(schema.get_all_field_indices(name)) != 1:
+            raise Unknown
+        column = Column(name, schema.field(name).type)
+        true = Compare(column, "=", True) if family(column.kind) == "bool" else None
+        return cls(pc.field(name), true, column=column, kind=column.kind)
+
+
+@dataclass(slots=True)
+class Call:
+    """A call that is being read."""
+
+    name: str
+    arguments: list[Any] = field(default_factory=list)
+    options: pa.Scalar | None = None
+
+
+def understand(call: Call) -> Item:
+    """What a call says.
+
+    Raises:
+        Unknown: Nothing that is known here.
+    """
+    if call.name in _COMPARISONS:
+        return _comparison(call)
+    known: dict[str, Callable[[Call], Item]] = {
+        "and_kleene": _both,
+        "or_kleene": _either,
+        "invert": _inverted,
+        "is_null": _is_null,
+        "is_valid": _is_valid,
+        "is_nan": _is_nan,
+        "is_in": _is_in,
+        "if_else": _if_else,
+        "starts_with": _starts_with,
+        "cast": _cast,
+    }
+    if call.name not in known:
+        raise Unknown
+    return known[call.name](call)
+
+
+def _both(call: Call) -> Item:
+    left, right = call.arguments
+    meaning = all_of([left.predicate, right.predicate])
+    return Item(pc.and_kleene(left.expression, right.expression), meaning)
+
+
+def _either(call: Call) -> Item:
+    left, right = call.arguments
+    meaning = any_of([left.predicate, right.predicate])
+    return Item(pc.or_kleene(left.expression, right.expression), meaning)
+
+
+def _inverted(call: Call) -> Item:
+    (item,) = call.arguments
+    return Item(pc.invert(item.expression), negation(item.predicate))
+
+
+def _field(call: Call) -> Field:
+    (found,) = call.arguments
+    if not isinstance(found, Field):
+        raise Unknown
+    return found
+
+
+def _option(call: Call, name: str) -> Any:
+    if call.options is None:
+        raise Unknown
+    return call.options[name]
+
+
+def _is_null(call: Call) -> Item:
+    item = _field(call)
+    nan_too = _option(call, "nan_is_null").as_py()
+    meaning: Predicate = IsNull(item.column)
+    if nan_too and family(item.kind) == "float" and family(item.column.kind) == "float":
+        meaning = any_of([meaning, Compare(item.column, ">", math.inf)])
+    return Item(pc.is_null(item.expression, nan_is_null=nan_too), meaning)
+
+
+def _is_valid(call: Call) -> Item:
+    item = _field(call)
+    return Item(pc.is_valid(item.expression), negation(IsNull(item.column)))
+
+
+def _is_nan(call: Call) -> Item:
+    item = _field(call)
+    if family(item.column.kind) != "float":
+        raise Unknown
+    return Item(pc.is_nan(item.expression), Compare(item.column, ">", math.inf))
+
+
+def _starts_with(call: Call) -> Item:
+    item = _field(call)
+    if family(item.column.kind) != "text" or _option(call, "ignore_case").as_py():
+        raise Unknown
+    prefix = _option(call, "pattern").as_py()
+    return Item(pc.starts_with(item.expression, pattern=prefix), starts_with(item.column, prefix))
+
+
+def _cast(call: Call) -> Item:
+    item = _field(call)
+    to = _option(call, "to_type").type
+    if widen(item.kind, to) != to:
+        raise Unknown
+    return replace(item, expression=item.expression.cast(to), kind=to)
+
+
+def _comparison(call: Call) -> Item:
+    left, right = call.arguments
+    operator = _COMPARISONS[call.name]
+    made = getattr(pc, call.name)(left.expression, right.expression)
+    if isinstance(left, Field) and right.scalar is not None:
+        return Item(made, _compared(left, operator, right.scalar))
+    if isinstance(right, Field) and left.scalar is not None:
+        return Item(made, _compared(right, FLIPPED[operator], left.scalar))
+    raise Unknown
+
+
+def _compared(item: Field, operator: Operator, scalar: pa.Scalar) -> Predicate:
+    column, wanted = item.column, family(item.kind)
+    if wanted in ("null", "other") or not _exactly_compared(item.kind, scalar):
+        raise Unknown
+    if not scalar.is_valid:
+        return Constant(None)
+    value = scalar.as_py() if wanted in ("bool", "text", "binary") else exact(scalar)
+    if not isinstance(value, Fraction | float):
+        return Compare(column, operator, value)
+    if isinstance(value, float) and math.isnan(value):
+        raise Unknown
+    found = compare(column, operator, value, exact=True)
+    if operator in (">", ">=") and family(column.kind) == "float":
+        return all_of([found, Compare(column, "<=", math.inf)])
+    return found
+
+
+def _exactly_compared(kind: pa.DataType, scalar: pa.Scalar) -> bool:
+    """Whether pyarrow compares a column's values with a scalar without rounding either."""
+    ours, theirs = family(kind), family(scalar.type)
+    if ours == "integer" and theirs == "float":
+        return bool(widen(kind, scalar.type) == scalar.type)
+    if ours == "float" and theirs == "integer":
+        return not scalar.is_valid or len(set(neighbours(kind, Fraction(scalar.as_py())))) == 1
+    return widen(kind, scalar.type) is not None
+
+
+def exact(scalar: pa.Scalar) -> Fraction | float:
+    """The exact value of a number; of a date or a time in seconds."""
+    kind = compared(scalar.type)
+    if family(kind) in ("integer", "decimal"):
+        return Fraction(scalar.as_py())
+    if family(kind) == "float":
+        value = float(scalar.as_py())
+        return Fraction(value) if math.isfinite(value) else value
+    count = scalar.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).as_py()
+    if pa.types.is_date32(kind):
+        return Fraction(count * DAY_S)
+    return Fraction(count, PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit])
+
+
+def _is_in(call: Call) -> Item:
+    """Never null: a null is in the set or it isn't."""
+    item = _field(call)
+    values, nulls = _option(call, "value_set").values, _option(call, "null_matching_behavior")
+    if nulls.as_py() not in (_MATCH, _SKIP) or item.kind != item.column.kind:
+        raise Unknown
+    skips = nulls.as_py() == _SKIP
+    made = pc.is_in(item.expression, value_set=values, skip_nulls=skips)
+    found = _one_of(item, [value for value in values if value.is_valid])
+    if values.null_count and not skips:
+        return Item(made, any_of([IsNull(item.column), found]))
+    meaning = all_of([negation(IsNull(item.column)), found])
+    return Item(made, meaning, where_valid=(item.column, found))
+
+
+def _one_of(item: Field, values: Sequence[pa.Scalar]) -> Predicate:
+    """Of integers any kind will do: pyarrow casts the set, and refuses what doesn't fit. It tells
+    0.0 and -0.0 apart in sets, which predicates don't."""
+    kinds = {compared(value.type) for value in values}
+    same = kinds <= {compared(item.kind)}
+    if not same and {family(kind) for kind in kinds} | {family(item.kind)} != {"integer"}:
+        raise Unknown
+    if family(item.kind) == "float" and any(value.as_py() == 0 for value in values):
+        raise Unknown
+    if not values:
+        return one_of(item.column, [])
+    return any_of([_compared(item, "=", value) for value in values])
+
+
+def _if_else(call: Call) -> Item:
+    """`is_in` made null where its column is: how DuckDB says IN."""
+    condition, found, otherwise = call.arguments
+    if found.where_valid is None or otherwise.scalar is None or otherwise.scalar.is_valid:
+        raise Unknown
+    column, predicate = found.where_valid
+    if condition.predicate != negation(IsNull(column)):
+        raise Unknown
+    made = pc.if_else(condition.expression, found.expression, otherwise.expression)
+    return Item(made, predicate)
