@@ -16,7 +16,7 @@ from .errors import note_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..catalog.engines.session import SqlSession
+    from ..catalog.sql_session import SqlSession
 
 _HISTORY_LINES: Final = 10_000
 _KEYWORDS: Final = (

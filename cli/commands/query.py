@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the rows."""
-    from ...catalog.engines.session import SqlSession
+    from ...catalog.sql_session import SqlSession
 
     query = _stdin() if args.sql == "-" else args.sql
     catalog = open_catalog(args)

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Talk."""
-    from ...catalog.engines.session import SqlSession
+    from ...catalog.sql_session import SqlSession
     from ..shell import Shell, converse, obey
 
     catalog = open_catalog(args)

@@ -9,7 +9,7 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.catalog.engines import bare_deletes
-from lakelog.catalog.engines.session import SqlSession
+from lakelog.catalog.sql_session import SqlSession
 from lakelog.errors import CorruptObject, ObjectNotFound
 from test_bare_files import flip, is_bare, write
 

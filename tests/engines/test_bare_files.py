@@ -16,7 +16,7 @@ from engine_lakes import KINDS, condition, value
 from lakelog.catalog.data import pages
 from lakelog.catalog.data.pages import check_pages
 from lakelog.catalog.engines import bare
-from lakelog.catalog.engines.session import SqlSession
+from lakelog.catalog.sql_session import SqlSession
 from lakelog.errors import AccessDenied, CorruptObject, InvalidQuery, ObjectNotFound, UsageError
 
 WIDE = {name: kinds[-1] for name, kinds in KINDS.items()} | {"t": pa.timestamp("us")}

@@ -34,6 +34,7 @@ ROOMS = {
     "commit": 4,
     "engines": 4,
     "snapshot": 5,
+    "sql_session": 6,
     "changing": 5,
     "evolves": 6,
     "catalog": 7,

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import InvalidQuery, UsageError
-from .duck import HIDDEN, Failures, make_views
-from .source import package
+from ..errors import InvalidQuery, UsageError
+from .engines.duck import HIDDEN, Failures, make_views
+from .engines.source import package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .bare import BareFiles
-    from .faces import EngineReads
-    from .source import Source
+    from .engines.bare import BareFiles
+    from .engines.source import Source
+    from .snapshot import Snapshot
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _TAKEN: Final = frozenset({"memory", "main", "temp", "system", "information_schema", "pg_catalog"})
@@ -76,7 +76,7 @@ class SqlSession:
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def add(self, snapshot: EngineReads, name: str | None = None, *, query: str = "") -> None:
+    def add(self, snapshot: Snapshot, name: str | None = None, *, query: str = "") -> None:
         """Make views of a cut's tables.
 
         Args:
