@@ -14,6 +14,11 @@ for a prune with an old view deletes by name.
 
 Segments carry no age here: that of a maker's own is at most its maker's. One that no header and no
 maker refers to is dropped at once: as no name comes again, nobody can miss it.
+
+With `mirror=True` prune copies its survivor (the segments, then the header) before it deletes
+anything, then deletes in the log, then in the mirror; and what has to be retained differs, so that
+the survivor may be any checkpoint that is old enough. Each transaction has its copy here: when
+committers put them is in `mirror.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from explorer import Step, quick
-from invariants import CHECKPOINT, FORWARD
+from invariants import CHECKPOINT, COPIED, FORWARD, READABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +38,13 @@ IDLE = -1
 # The revision, whether it is the whole state (else only what changed), and what makes it new.
 Segment = tuple[int, bool, int]
 
-Item = tuple[str, Any]  # what to delete: "transactions" up to a revision, a "header", a "segment"
+# What to delete: "transactions" up to a revision, a "header", a "segment"; the same in the mirror;
+# and before that what to copy.
+Item = tuple[str, Any]
 Plan = tuple[Item, ...]
+COPIES = ("copy segment", "copy header")
+LOG = ("transactions", "header", "segment")
+MIRROR = ("copies of transactions", "copy of a header", "copy of a segment")
 
 
 @quick
@@ -69,11 +79,15 @@ class Maker(NamedTuple):
 class State(NamedTuple):
     """`size` revisions were committed, transactions below `low` are pruned.
 
-    `plans` holds, per prune under way, what it still has to delete: `low`, headers, segments.
+    `plans` holds, per prune under way, what it still has to copy and to delete. The mirror has the
+    transactions from `mirror_low` on, and copies of headers and segments.
     """
 
     size: int
     low: int
+    mirror_low: int
+    copies: tuple[Header, ...]
+    copied: tuple[Segment, ...]
     headers: tuple[Header, ...]
     segments: tuple[Segment, ...]
     makers: tuple[Maker, ...]
@@ -88,23 +102,32 @@ class Checkpoints:
         makers: How many processes write checkpoints.
         prunes: How many processes prune.
         damage: Whether a header may land damaged.
+        mirror: Whether there is a mirror, which prune completes and prunes.
         mutant: A planted bug, or "".
     """
 
     def __init__(
-        self, revisions: int, makers: int, prunes: int, *, damage: bool = False, mutant: str = ""
+        self,
+        revisions: int,
+        makers: int,
+        prunes: int,
+        *,
+        damage: bool = False,
+        mirror: bool = False,
+        mutant: str = "",
     ) -> None:
         self.revisions = revisions
         self.makers = makers
         self.prunes = prunes
         self.damage = damage
+        self.mirror = mirror
         self.mutant = mutant
         self.name = f"checkpoints {revisions} rev {makers} makers {prunes} prunes"
-        self.name += " damage" * damage
+        self.name += " damage" * damage + " mirror" * mirror
 
     def initial(self) -> State:
         """An empty log."""
-        return State(0, 0, (), (), (Maker(),) * self.makers, ((),) * self.prunes)
+        return State(0, 0, 0, (), (), (), (), (Maker(),) * self.makers, ((),) * self.prunes)
 
     def steps(self, state: State) -> Iterator[Step]:
         """Whatever the owner, a maker, a prune or the clock may do next."""
@@ -115,13 +138,14 @@ class Checkpoints:
         """Without segments that nobody refers to, and without their deletion."""
         if self.mutant == "segment_name_again":
             return state
-        known = {s for h in state.headers for s in h.segments}
+        known = {s for h in (*state.headers, *state.copies) for s in h.segments}
         known |= {s for maker in state.makers for s in maker.segments}
         segments = tuple(s for s in state.segments if s in known)
+        copied = tuple(s for s in state.copied if s in known)
         plans = (
             tuple(i for i in plan if i[0] != "segment" or i[1] in segments) for plan in state.plans
         )
-        return state._replace(segments=segments, plans=tuple(sorted(plans)))
+        return state._replace(segments=segments, copied=copied, plans=tuple(sorted(plans)))
 
     def _steps(self, state: State) -> Iterator[Step]:
         if state.size < self.revisions:
@@ -171,9 +195,10 @@ class Checkpoints:
         """A segment of a name that nothing in the world knows."""
         if self.mutant == "segment_name_again":
             return target, whole, 0
-        known = {*state.segments, *(s for h in state.headers for s in h.segments)}
+        known = {*state.segments, *state.copied}
+        known |= {s for h in (*state.headers, *state.copies) for s in h.segments}
         known |= {s for maker in state.makers for s in maker.segments}
-        known |= {key for plan in state.plans for what, key in plan if what == "segment"}
+        known |= {key for plan in state.plans for what, key in plan if what.endswith("segment")}
         return next(s for n in count() if (s := (target, whole, n)) not in known)
 
     def _land(self, state: State, maker: Maker) -> Iterator[Step]:
@@ -201,8 +226,10 @@ class Checkpoints:
     def _prune(self, state: State, plan: Plan) -> Iterator[Step]:
         if plan:
             yield self._planned(state, plan, (), "prune crashes or stops", "")
+            stage = min(map(self._stage, plan))
             for item in plan:
-                yield self._delete(state, plan, item)
+                if self._stage(item) == stage:
+                    yield self._execute(state, plan, item)
             return
         young = {m.segments[-1] for m in state.makers if m.written and m.age <= FLOOR}
         for survivor, segments in self._survivors(state):
@@ -213,12 +240,38 @@ class Checkpoints:
             doomed += [
                 ("segment", s) for s in state.segments if s not in segments and s not in young
             ]
+            if self.mirror:
+                doomed += self._of_mirror(state, survivor, segments)
             if doomed:
                 what = f"by checkpoint {survivor}"
                 yield self._planned(state, plan, tuple(doomed), "prune plans", what)
 
+    def _of_mirror(self, state: State, survivor: int, segments: set[Segment]) -> Iterator[Item]:
+        """What to copy to the mirror, and what to delete there by its own listing."""
+        header = next((h for h in state.headers if h.revision == survivor), None)
+        if header is not None and self.mutant != "survivor_not_mirrored":
+            yield from (("copy segment", s) for s in header.segments if s not in state.copied)
+            if all(copy.revision != survivor for copy in state.copies):
+                yield "copy header", survivor
+        if state.mirror_low <= survivor:
+            yield "copies of transactions", survivor
+        stay = [copy for copy in state.copies if copy.revision >= survivor]
+        yield from (("copy of a header", c.revision) for c in state.copies if c not in stay)
+        kept = {*segments, *(s for copy in stay for s in copy.segments)}
+        if self.mutant == "mirror_segments_by_mirror":
+            kept = {s for copy in (*stay, *filter(None, [header])) for s in copy.segments}
+        yield from (("copy of a segment", s) for s in state.copied if s not in kept)
+
+    def _stage(self, item: Item) -> int:
+        """Copies come first, then the log, then the mirror."""
+        if item[0] in COPIES:
+            late = 4 if self.mutant == "survivor_mirrored_last" else 0
+            return late + COPIES.index(item[0])
+        first = MIRROR if self.mutant == "mirror_pruned_first" else LOG
+        return 2 if item[0] in first else 3
+
     def _survivors(self, state: State) -> Iterator[tuple[int, set[Segment]]]:
-        """The newest checkpoint fit to survive, and the segments to keep with it."""
+        """The checkpoints fit to survive, and the segments to keep with each."""
         bug = self.mutant
         if bug == "prune_without_checkpoint" and state.size:
             yield state.size - 1, set(state.segments)
@@ -231,22 +284,44 @@ class Checkpoints:
         ]
         if not fit:
             return
-        survivor = fit[-1].revision
-        newer = [h for h in state.headers if h.revision >= survivor]
-        if bug == "prune_segments_by_survivor":
-            newer = [h for h in newer if h.revision == survivor]
-        yield survivor, {segment for h in newer for segment in h.segments}
+        for survivor in [h.revision for h in fit] if self.mirror else [fit[-1].revision]:
+            newer = [h for h in state.headers if h.revision >= survivor]
+            if bug == "prune_segments_by_survivor":
+                newer = [h for h in newer if h.revision == survivor]
+            yield survivor, {segment for h in newer for segment in h.segments}
 
-    def _delete(self, state: State, plan: Plan, item: Item) -> Step:
+    def _execute(self, state: State, plan: Plan, item: Item) -> Step:
         what, key = item
+        rest = tuple(other for other in plan if other != item)
+        kind = f"prune deletes {what}"
         if what == "header":
             after = state._replace(headers=tuple(h for h in state.headers if h.revision != key))
         elif what == "segment":
             after = state._replace(segments=tuple(s for s in state.segments if s != key))
-        else:
+        elif what == "transactions":
             after = state._replace(low=max(state.low, key + 1))
-        rest = tuple(other for other in plan if other != item)
-        return self._planned(after, plan, rest, f"prune deletes {what}", str(key))
+        elif what == "copy of a header":
+            after = state._replace(copies=tuple(c for c in state.copies if c.revision != key))
+        elif what == "copy of a segment":
+            after = state._replace(copied=tuple(s for s in state.copied if s != key))
+        elif what == "copies of transactions":
+            after = state._replace(mirror_low=max(state.mirror_low, key + 1))
+        else:
+            return self._copy(state, plan, item, rest)
+        return self._planned(after, plan, rest, kind, str(key))
+
+    def _copy(self, state: State, plan: Plan, item: Item, rest: Plan) -> Step:
+        """Copy a part of the survivor, or stop: another prune has deleted it."""
+        what, key = item
+        if what == "copy segment":
+            there = [s for s in state.segments if s == key]
+            after = state._replace(copied=tuple(sorted({*state.copied, *there})))
+        else:
+            there = [h._replace(age=0) for h in state.headers if h.revision == key]
+            after = state._replace(copies=tuple(sorted({*state.copies, *there})))
+        if not there:
+            return self._planned(state, plan, (), "prune misses its survivor, stops", str(key))
+        return self._planned(after, plan, rest, f"prune makes a {what}", str(key))
 
     # ---- the clock, invariants, helpers
 
@@ -264,7 +339,15 @@ class Checkpoints:
         if any(h.covers != h.revision and not h.damaged for h in state.headers):
             return CHECKPOINT
         newest = max((h.covers for h in state.headers if self._whole(state, h)), default=-1)
-        return FORWARD if newest + 1 < state.low else None
+        if newest + 1 < state.low:
+            return FORWARD
+        if not self.mirror:
+            return None
+        copied = set(state.copied)
+        whole = (c.covers for c in state.copies if copied.issuperset(c.segments))
+        if max(whole, default=-1) + 1 < state.mirror_low:
+            return READABLE
+        return COPIED if state.mirror_low > state.low else None
 
     @staticmethod
     def _made(state: State, before: Maker, after: Maker, kind: str, detail: str) -> Step:

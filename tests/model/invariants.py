@@ -1,7 +1,7 @@
 """The promises the models check, by name.
 
-I1 to I9 are the project's invariants (the protocol's share of them); F and P are those of fencing
-and of prune that the others rest on. docs/protocol.md explains each.
+I1 to I9 are the project's invariants (the protocol's share of them); F, P, M and R are those of
+fencing, of prune, of the mirror and of rebuilds. docs/protocol.md explains each.
 """
 
 FORWARD = "I1 forward: an acknowledged transaction stands in the log or in a valid checkpoint"
@@ -18,5 +18,10 @@ EPOCH = "F1 epoch: it never decreases along the log, and a guest carries that of
 ONE_OWNER = "F2 one owner: the owner's commits of one epoch come from one opening"
 JUST = "F3 just: an owner is fenced only if another opening of its epoch or a higher one committed"
 NOT_RECREATED = "P1 pruned: a pruned name is never created again"
+MIRRORED = "M1 mirrored: only what was committed is in the mirror"
+COPIED = "M2 copied: at most the two newest revisions lack a copy, and of a closed writer none"
+READABLE = "M3 readable: what is retained can be read from the mirror alone, but for the two newest"
+LOST_END = "M4 lost end: whoever opens a log that lost what was copied is told"
+SOUND = "M5 sound: a log that lost nothing is not taken for one that did"
 ONE_REBUILD = "R1 one rebuild: what stands in a rebuilt incarnation is of one plan"
 FENCED = "R2 fenced: no opening of a sealed incarnation goes on in the next one"

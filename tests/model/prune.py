@@ -14,6 +14,10 @@ not acknowledged before a listing has shown that the commit stands in the log.
 `stands=True` lets the clock of a process stand still while the others go on, as that of a machine
 does that is paused: it then sends by a belief that is older than it knows. What cures that is the
 same look, if the store's clock, told by the reply, dates the belief.
+
+`repair=True` lets somebody repair beside a prune: pruned transactions that the mirror still has, or
+had when the repair listed it, are put back under their names. That harms nobody. Nothing goes the
+other way there: below the checkpoint a name may hold what was never committed.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from explorer import Step, quick
-from invariants import EPOCH, FORWARD, NOT_RECREATED, ONCE, ONE_OWNER
+from invariants import EPOCH, FORWARD, MIRRORED, NOT_RECREATED, ONCE, ONE_OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +88,7 @@ class Process(NamedTuple):
 class State(NamedTuple):
     """The true log with the age of each object, and the store: names below `low` are pruned.
 
-    `again` holds the objects created under pruned names.
+    `again` holds the objects created under pruned names, `restored` the revisions put back there.
     """
 
     log: tuple[Commit, ...]
@@ -95,6 +99,11 @@ class State(NamedTuple):
     processes: tuple[Process, ...]
     acked: tuple[int, ...]
     began: int
+    restored: tuple[int, ...] = ()
+
+    def stands(self, base: int) -> bool:
+        """Whether the committed transaction is there under its name."""
+        return self.low <= base < len(self.log) or base in self.restored
 
 
 class Prune:
@@ -106,6 +115,7 @@ class Prune:
         transactions: How many transactions may begin, over all processes.
         late: Whether a PUT may land at any time after it was sent.
         stands: Whether the clock of a process may stand still; with `late` only.
+        repair: Whether somebody repairs.
         rival: Begin where one owner has opened epoch 1, and another has just committed under it.
         mutant: A planted bug, or "".
     """
@@ -118,6 +128,7 @@ class Prune:
         *,
         late: bool = False,
         stands: bool = False,
+        repair: bool = False,
         rival: bool = False,
         mutant: str = "",
     ) -> None:
@@ -125,10 +136,11 @@ class Prune:
         self.transactions = transactions
         self.late = late
         self.stands = stands
+        self.repair = repair
         self.rival = rival
         self.mutant = mutant
         self.name = f"prune {owners} owners {guests} guests {transactions} tx" + " late PUTs" * late
-        self.name += " standing clocks" * stands
+        self.name += " standing clocks" * stands + " repair" * repair
         self.name += " rival" * rival
 
     def initial(self) -> State:
@@ -158,6 +170,8 @@ class Prune:
         for flight in state.air:
             yield from self._land(state, flight)
         yield from self._prune(state)
+        if self.repair:
+            yield from self._repair(state)
         yield self._tick(state)
         for process in dict.fromkeys(state.processes) if self.stands else ():
             if process.phase != CLOSED:
@@ -183,7 +197,7 @@ class Prune:
         if process.measured > HALF and self.mutant != "idle_no_list":
             return
         who = f"T{process.tx} of {process} to revision {process.base}"
-        if state.low <= process.base < len(state.log):
+        if state.stands(process.base):
             if state.log[process.base].tx == process.tx:
                 yield self._replied(state, process, "exists, reads back its own")
             else:
@@ -199,7 +213,7 @@ class Prune:
 
     def _land(self, state: State, flight: Flight) -> Iterator[Step]:
         base, commit, _ = flight
-        if state.low <= base < len(state.log):
+        if state.stands(base):
             return  # refused; what its sender makes of that is in `_put`
         if base == len(state.log):
             landed = state._replace(log=(*state.log, commit), ages=(*state.ages, 0))
@@ -279,6 +293,18 @@ class Prune:
         for last in range(state.low, len(state.log)):
             if state.ages[last] > floor:
                 yield Step("prunes", f"up to revision {last}", state._replace(low=last + 1))
+
+    def _repair(self, state: State) -> Iterator[Step]:
+        again = dict(state.again)
+        for revision in range(state.low):
+            if revision not in state.restored and revision not in again:
+                restored = tuple(sorted((*state.restored, revision)))
+                what = f"revision {revision}"
+                yield Step("repair puts back", what, state._replace(restored=restored))
+            elif self.mutant == "repair_copies_pruned_names" and revision in again:
+                wrong = again[revision] != state.log[revision]
+                kind, what = "repair copies to the mirror", f"revision {revision}"
+                yield Step(kind, what, state, broken=MIRRORED if wrong else None)
 
     def _tick(self, state: State, standing: Process | None = None) -> Step:
         ages = tuple(min(age + 1, FLOOR + 1) for age in state.ages)

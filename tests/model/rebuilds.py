@@ -1,10 +1,16 @@
-"""Rebuilds beside committers: the seal, the next incarnation, its switch; and doubled processes.
+"""Rebuilds beside committers: the seal, the opening checkpoint that switches; doubled processes.
 
-A rebuild plans on what it has read of the log, puts a seal under the name that comes next, writes
-the same transactions as the next incarnation, and puts its checkpoint last. Committers of the old
-incarnation go on until they learn of it: their requests are still under way, they sleep, or they
-are copies of a machine that was restored from a snapshot of its memory, which carry one transaction
-id and may commit other rows under it.
+A rebuild plans on what it has read of the log, puts a seal under the name that comes next, and then
+the opening checkpoint of the next incarnation, under a name that follows from the seal: put if
+absent, and copied to the mirror. That object is the switch. The incarnation in use is the highest
+of any name, so readers that find a commit of it whose opening checkpoint is lost read its copy, or
+refuse; a log that ends in a seal is refused, too. Whoever opens the new incarnation makes sure of
+that copy first.
+
+Committers of the old incarnation go on until they learn of it: their requests are still under way,
+they sleep, or they are copies of a machine that was restored from a snapshot of its memory, which
+carry one transaction id and may commit other rows under it. A disaster takes the opening checkpoint
+from the log.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from explorer import Step, quick
-from invariants import EPOCH, FENCED, FORWARD, ONCE, ONE_OWNER, ONE_REBUILD
+from invariants import EPOCH, FENCED, FORWARD, ONCE, ONE_OWNER, ONE_REBUILD, READABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +40,7 @@ class Entry(NamedTuple):
 
 @quick
 class Process(NamedTuple):
-    """One committer; its log is that of `incarnation`, of which `base` comes next."""
+    """One committer; in its incarnation the commit number `base` comes next."""
 
     phase: int = CLOSED
     incarnation: int = 1
@@ -55,19 +61,43 @@ class Rebuild(NamedTuple):
     plan: int
     phase: int = IDLE
     view: int = 0
-    written: int = 0
+
+
+@quick
+class Opening(NamedTuple):
+    """An opening checkpoint: the plan that wrote it, what it covers of the old log."""
+
+    plan: int
+    covers: int
+    epoch: int
+
+
+class View(NamedTuple):
+    """What a listing shows: an incarnation, its commits, which of them comes next, its epoch."""
+
+    incarnation: int
+    entries: tuple[Entry, ...]
+    base: int
+    epoch: int
+    refused: bool = False
 
 
 @quick
 class State(NamedTuple):
     """Both incarnations, and who is under way.
 
-    `new` holds the rebuilt transactions with the plan that wrote each, `later` the commits after.
+    Attributes:
+        old: The commits of the old incarnation, and the seal.
+        openings: The opening checkpoints of the new one.
+        copied: Whether the mirror has the opening checkpoint.
+        lost: Whether the log has lost it.
+        later: The commits of the new incarnation.
     """
 
     old: tuple[Entry, ...]
-    new: tuple[tuple[Entry, int], ...]
-    switched: bool
+    openings: tuple[Opening, ...]
+    copied: bool
+    lost: bool
     later: tuple[Entry, ...]
     air: tuple[tuple[int, int, Entry], ...]
     processes: tuple[Process, ...]
@@ -110,7 +140,7 @@ class Rebuilds:
         """An empty log, closed processes, nobody who rebuilds."""
         rebuilds = tuple(map(Rebuild, range(self.rebuilds)))
         closed = (Process(),) * self.owners
-        return State((), (), False, (), (), closed, rebuilds, (), 0, 0, not self.doubles)
+        return State((), (), False, False, (), (), closed, rebuilds, (), 0, 0, not self.doubles)
 
     def steps(self, state: State) -> Iterator[Step]:
         """Whatever a process, the network or a rebuild may do next."""
@@ -132,25 +162,34 @@ class Rebuilds:
             yield from self._land(state, *flight)
         for rebuild in state.rebuilds:
             yield from self._rebuild(state, rebuild)
+        in_use = any(process.incarnation == 2 for process in state.processes)
+        if state.openings and not state.lost and (state.copied or not in_use):
+            yield Step("the opening checkpoint is lost", "", state._replace(lost=True))
 
     # ---- committers
 
-    def _current(self, state: State) -> tuple[int, tuple[Entry, ...]]:
-        """What a reader finds: the highest incarnation that has its checkpoint."""
-        switched = state.switched or (self.mutant == "switch_by_first_revision" and state.new)
-        if not switched:
-            return 1, state.old
-        return 2, (*(entry for entry, _ in state.new), *state.later)
+    def _current(self, state: State) -> View:
+        """What a reader finds: the highest incarnation of any name, or a refusal."""
+        named = bool(state.openings and not state.lost) or bool(state.later)
+        sealed = _is_sealed(state.old)
+        falls = state.lost and self.mutant == "falls_back_to_the_older"
+        if falls or not (named or (sealed and state.copied)):
+            epoch = state.old[-1].epoch if state.old else 0
+            return View(1, state.old, len(state.old), epoch, sealed and not falls)
+        refused = state.lost and not state.copied
+        opening = state.openings[0]
+        entries = (*state.old[: opening.covers], *state.later)
+        epoch = state.later[-1].epoch if state.later else opening.epoch
+        return View(2, entries, len(state.later), epoch, refused)
 
     def _open(self, state: State, process: Process) -> Iterator[Step]:
-        incarnation, log = self._current(state)
-        if _is_sealed(log):
+        view = self._current(state)
+        if view.refused or _is_sealed(view.entries) or state.opened > self.owners + 1:
             return  # refused until the rebuild is done
-        epoch = (log[-1].epoch if log else 0) + 1
-        after = Process(OPEN, incarnation, len(log), epoch, state.opened)
-        state = state._replace(opened=state.opened + 1)
-        if state.opened <= self.owners + 1:
-            yield _moved(state, process, after, "opens", f"{after} at revision {after.base}")
+        after = Process(OPEN, view.incarnation, view.base, view.epoch + 1, state.opened)
+        copies = view.incarnation == 2 and self.mutant != "opener_copies_no_checkpoint"
+        state = state._replace(opened=state.opened + 1, copied=state.copied or copies)
+        yield _moved(state, process, after, "opens", f"{after} at revision {after.base}")
 
     def _double(self, state: State, process: Process) -> Iterator[Step]:
         if state.doubled or Process() not in state.processes:
@@ -160,7 +199,7 @@ class Rebuilds:
         yield _moved(state, Process(), copy, "is doubled", f"{process}")
 
     def _log(self, state: State, incarnation: int) -> tuple[Entry, ...]:
-        return state.old if incarnation == 1 else (*(e for e, _ in state.new), *state.later)
+        return state.old if incarnation == 1 else state.later
 
     def _put(self, state: State, process: Process) -> Iterator[Step]:
         log = self._log(state, process.incarnation)
@@ -207,27 +246,29 @@ class Rebuilds:
 
     def _list(self, state: State, process: Process, kind: str) -> Iterator[Step]:
         """Read the current log, and go on by its head: seals and equal epochs fence."""
-        incarnation, log = self._current(state)
-        if (incarnation, len(log)) == (process.incarnation, process.base):
+        view = self._current(state)
+        incarnation, log = view.incarnation, view.entries
+        if (incarnation, view.base) == (process.incarnation, process.base):
             return
-        what = f"{process} sees revision {len(log) - 1} of incarnation {incarnation}"
+        what = f"{process} sees {view.base} commits of incarnation {incarnation}"
         own = [e for e in log if process.phase == READY and e.tx == process.tx]
         if own:
             if own[0].rows == process.rows or self.mutant == "own_id_is_enough":
                 rebuilt = incarnation > process.incarnation  # it stands, and its opening is fenced
                 goes_on = not rebuilt or self.mutant == "goes_on_after_a_rebuild"
                 after = process._replace(phase=OPEN, incarnation=incarnation, tx=NOTHING, rows=0)
-                after = after._replace(base=process.base + 1) if goes_on else Process()
+                base = view.base if rebuilt else process.base + 1
+                after = after._replace(base=base) if goes_on else Process()
                 step = self._acknowledged(state, process, "lists, finds its own", after)
                 yield step._replace(broken=FENCED) if rebuilt and goes_on else step
             else:
                 yield _moved(state, process, Process(), "finds its double's rows, is fenced", what)
             return
-        if _is_sealed(log) or (log and log[-1].epoch >= process.epoch):
+        if _is_sealed(log) or view.epoch >= process.epoch:
             kind = "is fenced by a seal" if _is_sealed(log) else "is fenced"
             yield _moved(state, process, Process(), kind, what)
             return
-        after = process._replace(incarnation=incarnation, base=len(log))
+        after = process._replace(incarnation=incarnation, base=view.base)
         step = _moved(state, process, after, kind, what)
         yield step if incarnation == process.incarnation else step._replace(broken=FENCED)
 
@@ -237,18 +278,15 @@ class Rebuilds:
         if rebuild.phase != IDLE:
             yield self._turned(state, rebuild, Rebuild(rebuild.plan), "rebuild crashes or stops")
         if rebuild.phase == IDLE:
-            view = len(state.old) - _is_sealed(state.old)
-            if view and not state.switched:
-                after = rebuild._replace(phase=PLANNED, view=view)
+            read = len(state.old) - _is_sealed(state.old)
+            view = self._current(state)
+            if read and (view.refused or view.incarnation == 1):
+                after = rebuild._replace(phase=PLANNED, view=read)
                 yield self._turned(state, rebuild, after, "rebuild plans")
         elif rebuild.phase == PLANNED:
             yield from self._seal(state, rebuild)
-        elif rebuild.written < rebuild.view and self.mutant != "checkpoint_first":
-            yield self._write(state, rebuild)
-        elif not state.switched:
-            yield self._turned(state._replace(switched=True), rebuild, rebuild, "rebuild switches")
-        elif rebuild.written < rebuild.view:
-            yield self._write(state, rebuild)
+        else:
+            yield from self._switch(state, rebuild)
 
     def _seal(self, state: State, rebuild: Rebuild) -> Iterator[Step]:
         sealed = rebuild._replace(phase=SEALED)
@@ -264,19 +302,23 @@ class Rebuilds:
             after = Rebuild(rebuild.plan)
             yield self._turned(state, rebuild, after, "rebuild finds a commit, starts over")
 
-    def _write(self, state: State, rebuild: Rebuild) -> Step:
-        """The next transaction, put if absent; the first one says whose plan it is."""
-        at, after = rebuild.written, rebuild._replace(written=rebuild.written + 1)
-        if at == len(state.new):
-            low = self.mutant == "epochs_start_anew"
-            epoch = 1 if low else state.old[rebuild.view - 1].epoch + 2  # above the seal's
-            entry = state.old[at]._replace(epoch=epoch, opening=NOTHING)
-            state = state._replace(new=(*state.new, (entry, rebuild.plan)))
-            return self._turned(state, rebuild, after, "rebuild writes")
-        if at == 0 and state.new[0][1] != rebuild.plan and self.mutant != "plans_mix":
-            what = Rebuild(rebuild.plan)
-            return self._turned(state, rebuild, what, "rebuild finds another's, stops")
-        return self._turned(state, rebuild, after, "rebuild finds it written")
+    def _switch(self, state: State, rebuild: Rebuild) -> Iterator[Step]:
+        """Put the opening checkpoint if absent, then its copy; the name follows from the seal."""
+        there = () if state.lost and not state.copied else state.openings
+        if any(opening.plan == rebuild.plan for opening in there):
+            if not state.copied:
+                after = state._replace(copied=True)
+                yield self._turned(after, rebuild, Rebuild(rebuild.plan), "rebuild copies")
+            return
+        if there and self.mutant != "opening_named_by_plan":
+            after = Rebuild(rebuild.plan)
+            yield self._turned(state, rebuild, after, "rebuild finds another's, stops")
+            return
+        low = self.mutant == "epochs_start_anew"
+        epoch = 1 if low else state.old[rebuild.view - 1].epoch + 2  # above the seal's
+        opening = Opening(rebuild.plan, rebuild.view, epoch)
+        state = state._replace(openings=(*there, opening), lost=state.lost and state.copied)
+        yield self._turned(state, rebuild, rebuild, "rebuild switches")
 
     @staticmethod
     def _turned(state: State, before: Rebuild, after: Rebuild, kind: str) -> Step:
@@ -287,13 +329,15 @@ class Rebuilds:
 
     def broken(self, state: State) -> str | None:
         """Name the invariant that this state breaks."""
-        _, log = self._current(state)
-        standing = [(entry.tx, entry.rows) for entry in log if entry.tx != NOTHING]
+        view = self._current(state)
+        if view.refused and (state.later or state.copied):
+            return READABLE
+        standing = [(entry.tx, entry.rows) for entry in view.entries if entry.tx != NOTHING]
         if len({tx for tx, _ in standing}) != len(standing):
             return ONCE
         if not set(standing).issuperset(state.acked):
             return FORWARD
-        if len({plan for _, plan in state.new}) > 1:
+        if len(state.openings) > 1:
             return ONE_REBUILD
         for log in (state.old, state.later):
             owners: dict[int, int] = {}

@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from explorer import explore, report
-from rows import model_row, mutant_row
+from rows import caught_rows, model_row, mutant_row
 from suite import MUTANTS, large, small
 
 
@@ -42,7 +42,9 @@ def main() -> int:
         else:
             text = report(result)
             print(f"{name}: {text if args.trace else text.splitlines()[0]}", flush=True)
-    if not args.markdown:
+    if args.markdown:
+        print("", *caught_rows(), sep="\n")
+    else:
         print(f"{wrong} unexpected" if wrong else "all as expected")
     return 1 if wrong else 0
 

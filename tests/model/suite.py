@@ -12,6 +12,7 @@ import invariants as inv
 from checkpoints import Checkpoints
 from exclusive import Exclusive
 from grace import Grace
+from mirror import Mirror
 from plain import Plain
 from prune import Prune
 from readers import Readers
@@ -49,14 +50,18 @@ def small() -> list[Model]:
         Prune(1, 1, 2, rival=True),
         Prune(2, 0, 2, late=True),
         Prune(2, 0, 1, late=True, stands=True),
+        Prune(2, 0, 2, late=True, repair=True),
         Checkpoints(2, 2, 2, damage=True),
         Checkpoints(3, 1, 2, damage=True),
+        Checkpoints(2, 1, 2, damage=True, mirror=True),
+        Mirror(2, 3),
+        Mirror(2, 2, disaster=True),
         Readers(2, 1, damage=True),
         Grace(2, 3),
         Plain(3, 3),
         Plain(2, 2, maintenance=True),
-        Rebuilds(2, 1, 2),
-        Rebuilds(1, 2, 1),
+        Rebuilds(2, 1, 1),
+        Rebuilds(1, 2, 2),
         Rebuilds(2, 1, 1, doubles=True),
     ]
 
@@ -82,8 +87,15 @@ def large() -> list[Model]:
         Prune(1, 1, 2, late=True),
         Prune(1, 1, 3, late=True, rival=True),
         Prune(2, 0, 2, late=True, stands=True),
+        Prune(1, 1, 2, late=True, repair=True),
+        Prune(2, 0, 2, late=True, stands=True, repair=True),
         Checkpoints(3, 2, 1),
         Checkpoints(4, 1, 2, damage=True),
+        Checkpoints(2, 2, 2, mirror=True),
+        Checkpoints(3, 1, 1, mirror=True),
+        Mirror(2, 4),
+        Mirror(3, 3),
+        Mirror(2, 3, disaster=True),
         Readers(3, 1, damage=True),
         Readers(2, 2, damage=True),
         Readers(4, 1),
@@ -91,6 +103,7 @@ def large() -> list[Model]:
         Plain(3, 4),
         Plain(2, 3, maintenance=True),
         Plain(3, 3, maintenance=True),
+        Rebuilds(2, 1, 2),
         Rebuilds(2, 2, 2),
         Rebuilds(2, 1, 3),
         Rebuilds(3, 1, 2),
@@ -136,6 +149,22 @@ def _two_makers(bug: str) -> Model:
 
 def _damage(bug: str) -> Model:
     return Checkpoints(2, 1, 1, damage=True, mutant=bug)
+
+
+def _mirrored(bug: str) -> Model:
+    return Checkpoints(2, 1, 2, mirror=True, mutant=bug)
+
+
+def _repair(bug: str) -> Model:
+    return Prune(2, 0, 2, late=True, repair=True, mutant=bug)
+
+
+def _mirror(bug: str) -> Model:
+    return Mirror(2, 3, mutant=bug)
+
+
+def _lost_end(bug: str) -> Model:
+    return Mirror(2, 2, disaster=True, mutant=bug)
 
 
 def _readers(bug: str) -> Model:
@@ -253,6 +282,36 @@ MUTANTS: dict[str, Mutant] = {
     "segment_name_again": Mutant(
         "puts a segment under a name that stood before", inv.CHECKPOINT, _checkpoints
     ),
+    "copy_before_the_commit_is_known": Mutant(
+        "puts the copy together with the transaction", inv.MIRRORED, _mirror
+    ),
+    "repair_copies_pruned_names": Mutant(
+        "a repair copies what it finds under a pruned name", inv.MIRRORED, _repair
+    ),
+    "no_wait": Mutant("sends r+2 while r has no copy", inv.COPIED, _mirror),
+    "close_does_not_wait": Mutant("closes while a copy is missing", inv.COPIED, _mirror),
+    "opener_completes_nothing": Mutant(
+        "opens, and leaves the mirror as it is", inv.COPIED, _mirror
+    ),
+    "opener_compares_heads_only": Mutant(
+        "takes a mirror with the log's head for complete", inv.COPIED, _mirror
+    ),
+    "lost_race_hides_copies": Mutant(
+        "replays to h, and forgets that h-1 may lack its copy", inv.COPIED, _mirror
+    ),
+    "takes_any_copy": Mutant("takes a copy for its own without comparing", inv.COPIED, _lost_end),
+    "opener_trusts_the_log": Mutant(
+        "opens without comparing the heads of log and mirror", inv.LOST_END, _lost_end
+    ),
+    "log_listed_first": Mutant("lists the log, then the mirror", inv.SOUND, _mirror),
+    "mirror_pruned_first": Mutant("prunes the mirror, then the log", inv.COPIED, _mirrored),
+    "survivor_not_mirrored": Mutant("prunes without copying the survivor", inv.READABLE, _mirrored),
+    "survivor_mirrored_last": Mutant(
+        "copies the survivor after it pruned", inv.READABLE, _mirrored
+    ),
+    "mirror_segments_by_mirror": Mutant(
+        "keeps copies of segments by the checkpoints in the mirror alone", inv.READABLE, _mirrored
+    ),
     "reader_skips_gap": Mutant("a reader passes over a gap in its listing", inv.EXACT, _readers),
     "reader_trusts_listing_once": Mutant(
         "a reader takes a 404 for the end of the log", inv.FRESH, _readers
@@ -279,15 +338,9 @@ MUTANTS: dict[str, Mutant] = {
         "looks at transactions only, not at checkpoints", inv.FORK_SEEN, _plain
     ),
     "plain_prunes_forks": Mutant("prunes one side of a fork", inv.FORK_SEEN, _plain),
-    "rebuild_without_seal": Mutant("switches without a seal", inv.FORWARD, _rebuild),
+    "rebuild_without_seal": Mutant("switches without a seal", inv.FENCED, _rebuild),
     "seal_lost_to_a_commit": Mutant(
         "goes on with its plan although a commit has the seal's name", inv.FORWARD, _rebuild
-    ),
-    "switch_by_first_revision": Mutant(
-        "readers take an incarnation that has no checkpoint yet", inv.FORWARD, _rebuild
-    ),
-    "checkpoint_first": Mutant(
-        "puts the checkpoint before the transactions", inv.FORWARD, _rebuild
     ),
     "epochs_start_anew": Mutant(
         "the next incarnation's epochs begin below those that are open", inv.FENCED, _rebuild
@@ -295,8 +348,16 @@ MUTANTS: dict[str, Mutant] = {
     "goes_on_after_a_rebuild": Mutant(
         "finds its own commit in the next incarnation, and goes on there", inv.FENCED, _rebuild
     ),
-    "plans_mix": Mutant(
-        "a second rebuild writes on behind another plan's first", inv.ONE_REBUILD, _two_rebuilds
+    "opening_named_by_plan": Mutant(
+        "each rebuild gives its opening checkpoint a name of its own",
+        inv.ONE_REBUILD,
+        _two_rebuilds,
+    ),
+    "opener_copies_no_checkpoint": Mutant(
+        "commits on an opening checkpoint that has no copy yet", inv.READABLE, _rebuild
+    ),
+    "falls_back_to_the_older": Mutant(
+        "a reader without an opening checkpoint reads the incarnation below", inv.FORWARD, _rebuild
     ),
     "own_id_is_enough": Mutant(
         "takes its double's rows under its own id for its own", inv.FORWARD, _doubles
@@ -323,6 +384,7 @@ REACHED: dict[type, set[str]] = {
         "is refused, replays",
         "prunes",
         "lists, finds its own: acknowledged",
+        "repair puts back",
     },
     Checkpoints: {
         "maker starts from the log",
@@ -333,6 +395,24 @@ REACHED: dict[type, set[str]] = {
         "prune deletes header",
         "prune deletes segment",
         "prune crashes or stops",
+        "prune makes a copy segment",
+        "prune makes a copy header",
+        "prune misses its survivor, stops",
+        "prune deletes copies of transactions",
+        "prune deletes copy of a header",
+        "prune deletes copy of a segment",
+    },
+    Mirror: {
+        "lists again",
+        "leaves its commit of unknown outcome",
+        "exists, reads back its own",
+        "is refused, replays",
+        "copies, reply lost",
+        "finds the copy",
+        "closes",
+        "the end is lost",
+        "refuses to open: LostTail",
+        "finds another's copy: LostTail",
     },
     Readers: {
         "reader lists again",
@@ -348,6 +428,8 @@ REACHED: dict[type, set[str]] = {
         "rebuild finds the seal",
         "rebuild crashes or stops",
         "rebuild switches",
+        "rebuild copies",
+        "the opening checkpoint is lost",
         "is fenced by a seal",
         "is doubled",
         "finds its double's rows, is fenced",
