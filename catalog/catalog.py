@@ -37,6 +37,8 @@ from .read.log_reader import LogReader
 from .scalars import value_of
 
 if TYPE_CHECKING:
+    from ..rebuild.check import CheckReport
+    from ..rebuild.repair import RepairReport
     from .commit.writer import Writer
     from .log.listing import Listing
     from .log.state import State
@@ -196,6 +198,46 @@ class Catalog(EvolvesTables, Changing):
             checkpoint_every=check_checkpoint_every(checkpoint_every),
             ambient=self.ambient, margins=self.margins, wide=self.wide, operations=operations,
         )  # fmt: skip
+
+    # --- Check and repair -------------------------------------------------------------------------
+
+    def check(
+        self,
+        database: str | None = None,
+        *,
+        writer: str | None = None,
+        level: Literal["log", "files", "footers", "data"] = "files",
+        read_data_subset: str | None = None,
+    ) -> CheckReport:
+        """Checks the logs and data files of a database, or of all. Changes nothing.
+
+        Args, Returns, Raises, Requests: See `lakelog.rebuild.check.check`.
+        """
+        from ..rebuild.check import check
+
+        return check(self, database, writer=writer, level=level, read_data_subset=read_data_subset)
+
+    def repair(
+        self,
+        database: str | None = None,
+        *,
+        writer: str | None = None,
+        report: CheckReport | None = None,
+        execute: bool = False,
+    ) -> RepairReport:
+        """Puts back what is missing or damaged in a database, or in all.
+
+        Args:
+            report: The findings of a check; None: checks first.
+            execute: Do it; else only the plan is made.
+        Returns:
+            What was planned (`report.plan.describe()` is text) and what was done.
+        Raises, Requests: See `lakelog.rebuild.repair`.
+        """
+        from ..rebuild.repair import RepairReport, execute_repair, plan_repair
+
+        plan = plan_repair(self, database, writer=writer, report=report)
+        return execute_repair(self, plan) if execute else RepairReport(plan)
 
     # --- Finding logs -----------------------------------------------------------------------------
 

@@ -75,6 +75,8 @@ COMMANDS: Final = (
     Entry("prune", "forget old history", "Maintain"),
     Entry("gc", "delete data files that no retained revision needs", "Maintain"),
     Entry("replicate", "bring a copy of a catalog up to date, once or again and again", "Maintain"),
+    Entry("check", "what is wrong with logs and files: nothing is changed", "Maintain"),
+    Entry("repair", "put back what is missing or damaged, from the second copy", "Maintain"),
     Entry("adopt-name", "give a log that was copied or renamed its new name", "Maintain"),
     Entry("rebuild", "make a lost log again from the footers of the data files", "Maintain"),
 )

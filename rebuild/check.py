@@ -13,8 +13,9 @@ Source: docs/maintenance.md, "Check".
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -61,6 +62,8 @@ Severity = Literal["error", "warning", "note"]
 Mend = Literal["copy", "checkpoint", "remove-file", "fork", "rebuild", ""]
 
 LEVELS: Final[tuple[Level, ...]] = ("log", "files", "footers", "data")
+_VERSION: Final = 1
+_TIMES: Final = ("first_at", "last_at")
 _AT_ONCE: Final = 256
 _SUBSET: Final = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)/(\d+)|(\d+(?:\.\d+)?)([KMGT]iB)", re.ASCII)
 _UNITS: Final = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -135,6 +138,35 @@ class CheckReport:
     def is_sound(self) -> bool:
         """Whether there is no error and no warning."""
         return all(finding.severity == "note" for finding in self.findings)
+
+    def to_json(self) -> str:
+        """Returns the report as text, for `from_json`."""
+        findings = [asdict(finding) for finding in self.findings]
+        for row in findings:
+            row |= {name: row[name] and row[name].isoformat() for name in _TIMES}
+        found = {"check": _VERSION, "level": self.level, "findings": findings}
+        return json.dumps(found, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> CheckReport:
+        """Reads a saved report.
+
+        Raises:
+            UsageError: The text is none.
+        """
+        try:
+            found = json.loads(text)
+            if found["check"] != _VERSION:
+                raise ValueError("another version")
+            findings = [
+                Finding(**row | {n: row[n] and dt.datetime.fromisoformat(row[n]) for n in _TIMES})
+                for row in found["findings"]
+            ]
+            return cls(found["level"], tuple(findings))
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"This is no saved report of a check: {error}", hint="Make it again"
+            ) from error
 
     def to_arrow(self) -> pa.Table:
         """Returns a row for each finding: severity, writer, database, object, problem, revision,
@@ -600,7 +632,7 @@ class _LogCheck:
     def _all_files(self) -> pa.Table:
         """The files of all retained revisions, each once, by path."""
         if not self.files:
-            return pa.schema([(name, pa.string()) for name in _COLUMNS]).empty_table()
+            return files_rows([], []).select(_COLUMNS)
         table = pa.concat_tables(self.files, promote_options="permissive").combine_chunks()
         keys = table.group_by(["table", "path"], use_threads=False).aggregate(
             [(name, "first") for name in _COLUMNS if name not in ("table", "path")]
@@ -616,14 +648,10 @@ class _LogCheck:
         }
         self.progress(len(listed))
         self.files_seen += files.num_rows
-        paths, sizes = (files.column(name).to_pylist() for name in ("path", "size_bytes"))
-        rows = files.column("row_count").to_pylist() if files.num_rows else []
-        tables = files.column("table").to_pylist()
-        revisions = files.column("revision").to_pylist() if files.num_rows else []
-        known = set(paths) | set(self.deletes)
-        for path, size, count, table, revision in zip(paths, sizes, rows, tables, revisions):
-            if not is_in_place(path) and listed.get(path) != size:
-                self._judge_file(folder + path, size, count, table, revision)
+        known = {*files.column("path").to_pylist(), *self.deletes}
+        for file in _wrong_size(files, listed):
+            there = self._size(folder + file["path"])  # a listing can miss a name
+            self._report_file(folder + file["path"], file, _size_problem(file, there))
         self._check_external(files)
         for path, table in sorted(self.deletes.items()):
             if path not in listed and self._size(folder + path) is None:
@@ -638,14 +666,19 @@ class _LogCheck:
                 "note", folder + path, "is no file of lakelog's, and no table has it", rows=0
             )
 
-    def _judge_file(self, key: str, size: int, rows: int, table: str, revision: int) -> None:
-        there = self._size(key)  # a listing can miss a name
-        if there == size:
-            return
-        problem = "is gone" if there is None else f"has {there:,} bytes, the log says {size:,}"
-        self.report(
-            "error", key, problem, mend="remove-file", table=table, rows=rows, revision=revision
-        )
+    def _report_file(self, key: str, file: dict[str, Any], problem: str) -> None:
+        """Reports a data file that has a problem: an error if its table has it now."""
+        table, live = file["table"], True
+        if self.head is not None:
+            live = self.head.files.is_live(table, file["path"])
+        if problem and live:
+            self.report(
+                "error", key, problem, mend="remove-file", table=table,
+                rows=file["row_count"], revision=file["revision"],
+            )  # fmt: skip
+        elif problem:
+            problem = f"{problem}; only points in time before it was removed need it"
+            self.report("note", key, problem, table=table, rows=file["row_count"])
 
     def _check_external(self, files: pa.Table) -> None:
         if self.head is None or not files.num_rows:
@@ -653,24 +686,15 @@ class _LogCheck:
         places = self.head.places
         chosen = files.filter(pc.starts_with(files.column("path"), "at/")).to_pylist()
 
-        def look(file: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
+        def look(file: dict[str, Any]) -> tuple[str, dict[str, Any], str]:
             try:
                 url = places.url(file["path"])
-                there = self._size(url)
+                return url, file, _size_problem(file, self._size(url))
             except LakelogError as error:
-                return file, file["path"], f"can't be looked at: {error.message}"
-            if there is None:
-                return file, url, "is gone"
-            if there != file["size_bytes"]:
-                return file, url, f"has {there:,} bytes, the log says {file['size_bytes']:,}"
-            return file, url, ""
+                return file["path"], file, f"can't be looked at: {error.message}"
 
-        for file, url, problem in parallel(look, chosen):
-            if problem:
-                self.report(
-                    "error", url, problem, mend="remove-file", table=file["table"],
-                    rows=file["row_count"], revision=file["revision"],
-                )  # fmt: skip
+        for url, file, problem in parallel(look, chosen):
+            self._report_file(url, file, problem)
 
     def _size(self, key: str) -> int | None:
         try:
@@ -717,11 +741,7 @@ class _LogCheck:
 
         for key, file, problem in each_in_parallel(look, files):
             self.progress(1)
-            if problem:
-                self.report(
-                    "error", key, problem, mend="remove-file", table=file["table"],
-                    rows=file["row_count"], revision=file["revision"],
-                )  # fmt: skip
+            self._report_file(key, file, problem)
 
     def _footer_problem(self, key: str, file: dict[str, Any]) -> str:
         size, length, digest = file["size_bytes"], file["footer_bytes"], file["footer_digest"]
@@ -796,6 +816,23 @@ def read_pairs(
                         body = store.get_many([own])[0]
         pairs.append(pair)
     return pairs
+
+
+def _wrong_size(files: pa.Table, listed: dict[str, int]) -> list[dict[str, Any]]:
+    """Returns the own files that a listing doesn't show with the size that the log says."""
+    own = files.filter(pc.starts_with(files.column("path"), "data/"))
+    sizes = pa.array([listed.get(path, -1) for path in own.column("path").to_pylist()], pa.int64())
+    found: list[dict[str, Any]] = own.filter(
+        pc.not_equal(own.column("size_bytes"), sizes)
+    ).to_pylist()
+    return found
+
+
+def _size_problem(file: dict[str, Any], there: int | None) -> str:
+    if there is None:
+        return "is gone"
+    size = file["size_bytes"]
+    return "" if there == size else f"has {there:,} bytes, the log says {size:,}"
 
 
 def _names(listing: Listing, copies: Listing, start: int) -> set[LogObject]:

@@ -122,6 +122,8 @@ class RepairReport:
     """What a repair has done.
 
     Attributes:
+        plan: What was planned.
+        executed: Whether it was done; if not, all else is 0.
         copied: Objects that were put back from their copies.
         checkpoints: Checkpoints that were computed.
         removed: Data files that were taken out of their tables.
@@ -129,6 +131,8 @@ class RepairReport:
         left: Findings that are still to be mended, in words.
     """
 
+    plan: RepairPlan
+    executed: bool = False
     copied: int = 0
     checkpoints: int = 0
     removed: int = 0
@@ -229,7 +233,7 @@ def execute_repair(
         if step.kind == "remove-file" and _remove(catalog, step, left):
             removed += 1
             rows += step.rows
-    return RepairReport(copied, checkpoints, removed, rows, tuple(left))
+    return RepairReport(plan, True, copied, checkpoints, removed, rows, tuple(left))
 
 
 def _check_step(step: Step) -> None:
