@@ -288,12 +288,11 @@ class Catalog(EvolvesTables, Changing):
         Requests: 1 LIST for each log; 1 for each mirror.
         """
         from .read.losses import LostLogWarning, lost_log_message
-        from .read.mirror import all_copies
 
         def look(log: LogReader) -> Listing | None:
             folders = log.store.list_folders(base_folder(log.writer, log.database))
             if "mirror" in folders:
-                return all_copies(log)
+                return log.copies()
             if tell and "segments" in folders:
                 warnings.warn(
                     lost_log_message(log.writer, log.database), LostLogWarning, stacklevel=6

@@ -17,7 +17,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,18 +42,18 @@ from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
 from ..catalog.parallel import each_in_parallel, parallel
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.mirror import all_copies, repair_command
+from ..catalog.read.mirror import repair_command
 from ..catalog.read.statistics_differences import all_differences
-from ..errors import CorruptError, LakelogError, ObjectNotFound, UsageError
+from ..errors import CorruptError, DatabaseNotFound, LakelogError, ObjectNotFound, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..catalog.catalog import Catalog
+    from ..catalog.ambient import Ambient
     from ..catalog.format.names import LogObject
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.listing import Listing
-    from ..store import Store
+    from ..store import Store, WideStore
 
 Level = Literal["log", "files", "footers", "data"]
 Severity = Literal["error", "warning", "note"]
@@ -82,6 +82,15 @@ FINDINGS: Final = pa.schema(
         "command": pa.string(),
     }
 )
+
+
+class Place(Protocol):
+    """What a check needs of a catalog: where it is, and the clock."""
+
+    url: str
+    store: Store
+    wide: WideStore
+    ambient: Ambient
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +230,7 @@ class Subset:
 
 
 def check(
-    catalog: Catalog,
+    catalog: Place,
     database: str | None = None,
     *,
     writer: str | None = None,
@@ -240,7 +249,7 @@ def check(
         The findings.
     Raises:
         UsageError: There is no such level or share.
-        DatabaseNotFound, WriterNotFound: There is no such log, and nothing is left of one.
+        DatabaseNotFound: There is no such log, and nothing is left of one.
         StorageError: The store can't be listed.
     Requests: for each log 4 LIST and 1 GET for each object in either place; with `files` the LIST
         of `data/` and 1 HEAD for each external file; with `footers` 1 GET a file; with `data` as
@@ -275,12 +284,12 @@ def check(
 
 
 def logs_to_check(
-    catalog: Catalog, database: str | None, writer: str | None
+    catalog: Place, database: str | None, writer: str | None
 ) -> list[tuple[str, str]]:
     """Returns the writer and database of each log that is there in either place, sorted.
 
     Raises:
-        UsageError: There is none.
+        DatabaseNotFound: There is none.
     """
     from ..catalog.format.names import is_id
 
@@ -294,9 +303,15 @@ def logs_to_check(
             if {"transactions", "mirror"} & set(store.list_folders(base_folder(owner, name))):
                 found.append((owner, name))
     if not found:
-        catalog.databases() if database is None else catalog.writers(database)
-        raise UsageError(
-            f"{catalog.url} has no log of writer {writer!r}", hint="`lakelog writers` lists them"
+        what = " ".join(
+            f"{kind} {name!r}"
+            for kind, name in (("writer", writer), ("database", database))
+            if name is not None
+        )
+        raise DatabaseNotFound(
+            f"{catalog.url} has no log of {what or 'any writer'}",
+            key=database or writer,
+            hint="`lakelog databases` lists the databases with their writers",
         )
     return found
 
@@ -325,7 +340,7 @@ class _Pair:
 class _LogCheck:
     """The check of one log."""
 
-    catalog: Catalog
+    catalog: Place
     log: LogReader
     progress: Callable[[int], None]
     findings: list[Finding] = field(default_factory=list)
@@ -383,7 +398,7 @@ class _LogCheck:
 
     def check_log(self) -> None:
         """Reads every object of the log in both places, and replays the chain."""
-        copies, listing = all_copies(self.log), self.log.names()
+        copies, listing = self.log.copies(), self.log.names()
         self.start = max(copies.checkpoints, default=0)
         self._read_history(listing)
         for name in listing.unknown:

@@ -20,18 +20,17 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.commit.checkpointer import put_segments
+from ..catalog.commit.writer import Writer
 from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import base_folder, mirror_key, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.mirror import all_copies
 from ..errors import CorruptError, LakelogError, UsageError
-from .check import CheckReport, Finding, check, findings_of, read_pairs
+from .check import CheckReport, Finding, Place, check, findings_of, read_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..catalog.catalog import Catalog
 
 _VERSION: Final = 1
 
@@ -141,7 +140,7 @@ class RepairReport:
 
 
 def plan_repair(
-    catalog: Catalog,
+    catalog: Place,
     database: str | None = None,
     *,
     writer: str | None = None,
@@ -203,7 +202,7 @@ def _other_place(key: str) -> str:
 
 
 def execute_repair(
-    catalog: Catalog, plan: RepairPlan, *, progress: Callable[[int], None] = lambda number: None
+    catalog: Place, plan: RepairPlan, *, progress: Callable[[int], None] = lambda number: None
 ) -> RepairReport:
     """Does what a plan says. Each step looks again first.
 
@@ -260,7 +259,7 @@ def _decoder(key: str) -> Callable[[bytes, str], Any]:
     return lambda body, name: decode_frame(body, FrameKind.SEGMENT, name)
 
 
-def _copy(catalog: Catalog, step: Step, left: list[str]) -> int:
+def _copy(catalog: Place, step: Step, left: list[str]) -> int:
     """Copies one object to the other place, if that is still missing or damaged there."""
     own = step.target.replace("/mirror/", "/", 1) if "/mirror/" in step.target else step.target
     target = 1 if own != step.target else 0
@@ -273,7 +272,7 @@ def _copy(catalog: Catalog, step: Step, left: list[str]) -> int:
         return 0
     log = LogReader(catalog.store, step.writer, step.database, catalog.ambient)
     item = parse_log_object(own.rsplit("/", 1)[-1])
-    if item is not None and item.revision < max(all_copies(log).checkpoints, default=0):
+    if item is not None and item.revision < max(log.copies().checkpoints, default=0):
         return 0  # pruned since
     # Missing: whoever puts it first has the same bytes. Damaged: it is replaced.
     missing = pair.bodies[target] is None and pair.errors[target] == "is missing"
@@ -285,7 +284,7 @@ def _copy(catalog: Catalog, step: Step, left: list[str]) -> int:
     return 1
 
 
-def _write_checkpoint(catalog: Catalog, step: Step, left: list[str]) -> int:
+def _write_checkpoint(catalog: Place, step: Step, left: list[str]) -> int:
     """Computes a checkpoint from what is below it, and puts it in its place with new segments."""
     from ..catalog.log.checkpoint import encode_state
 
@@ -310,18 +309,26 @@ def _write_checkpoint(catalog: Catalog, step: Step, left: list[str]) -> int:
     return 1
 
 
-def _write_newest(catalog: Catalog, step: Step, log: LogReader) -> int:
+def _open(catalog: Place, step: Step) -> Writer:
+    """Opens a log as a guest: no owner is fenced."""
+    return Writer(
+        catalog.store, step.writer, step.database,
+        shared=True, checkpoint_every=0, ambient=catalog.ambient, wide=catalog.wide,
+    )  # fmt: skip
+
+
+def _write_newest(catalog: Place, step: Step, log: LogReader) -> int:
     """Writes a checkpoint of the head: nothing reads the damaged segment's any more."""
-    with catalog.writer(step.writer, step.database, shared=True, checkpoint_every=0) as writer:
+    with _open(catalog, step) as writer:
         return 1 if writer.checkpoint() is not None else 0
 
 
-def _remove(catalog: Catalog, step: Step, left: list[str]) -> bool:
+def _remove(catalog: Place, step: Step, left: list[str]) -> bool:
     """Takes a data file that is gone out of its table, by a commit that says so."""
     folder = base_folder(step.writer, step.database)
     path = step.target.removeprefix(folder)
     with (
-        catalog.writer(step.writer, step.database, shared=True) as writer,
+        _open(catalog, step) as writer,
         writer.transaction(
             summary={"repair": f"{path} is gone: {step.rows} rows of {step.table!r} are lost"}
         ) as tx,

@@ -21,7 +21,7 @@ from ..catalog.log.features import check_writer_features
 from ..catalog.log.replay import apply, check_link
 from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.read.log_reader import CheckpointWarning
-from ..catalog.read.mirror import newest_copies, refuse_lost_end
+from ..catalog.read.mirror import refuse_lost_end
 from ..errors import ForeignLog, LakelogError, ObjectNotFound, UnsupportedFeature
 from .needs import Needs, needs_of, needs_of_state
 from .position import head_of
@@ -115,7 +115,7 @@ class OneLog:
         mirror = Mirror(
             replica, exclusive=self.mover.carrier.exclusive, in_background=ambient.in_background
         )
-        copies = newest_copies(replica)
+        copies = replica.newest_copies()
         if self.position.state.log is not None:
             refuse_lost_end(replica, copies)
             mirror.complete(replica.names_for(mirror=False), copies)

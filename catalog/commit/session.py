@@ -28,7 +28,7 @@ from ..log.features import check_writer_features
 from ..log.lookup import files_with, schemas_with
 from ..log.outcome import CommitInfo
 from ..read.log_reader import LogReader
-from ..read.mirror import goes_further, newest_copies, refuse_lost_end
+from ..read.mirror import goes_further, refuse_lost_end
 from .arguments import check_past, make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .clocks import Clocks
@@ -97,7 +97,7 @@ class Session:
         self.clocks = Clocks(store, f"{writer_id}/", ambient, margins)
         self._log = LogReader(store, writer_id, database, ambient)
         asked_at = self.clocks.now()
-        copies = newest_copies(self._log)  # before the log, whose end it must not pass
+        copies = self._log.newest_copies()  # before the log, whose end it must not pass
         listing = self._log.names_for(mirror=False)
         if listing.head < 0 and not listing.others:
             from .birth import check_birth

@@ -40,7 +40,7 @@ from ..log.state import SMALL_BYTES, State, empty_state
 from ..parallel import parallel
 from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
 from .losses import lost_end, lost_incarnation, warn
-from .mirror import all_copies, warn_of_copies, with_copies
+from .mirror import warn_of_copies, with_copies
 from .other_base import other_base
 from .own_transaction import base_and_header, refuse_other_history
 from .views import is_older_view, is_right_above, refuse_gone, stands
@@ -125,7 +125,7 @@ class LogReader(LogFolder):
             incarnation: Which one to look at; 0: the one that counts.
         Requests: 2 LIST per 1,000 names on S3.
         """
-        copies = all_copies(self, incarnation)
+        copies = self.copies(incarnation)
         return with_copies(self.names(incarnation), copies, incarnation)
 
     def _first_listing(self, target: int | None, incarnation: int) -> Listing:

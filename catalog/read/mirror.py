@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ..format.names import LogObject
     from .log_folder import LogFolder
 
-FIRST_PAGE = 100  # names: the newest ones are among them
-
 
 class MirrorWarning(UserWarning):
     """An object of a log is missing or damaged, and its copy was read instead."""
@@ -56,39 +54,6 @@ def warn_of_copies(log: LogFolder, problems: Sequence[str]) -> None:
 def repair_command(writer: str, database: str) -> str:
     """Returns the command that restores the objects of a log, for a message."""
     return f"`lakelog repair URL {database} --writer {writer} --execute`"
-
-
-def newest_copies(log: LogFolder) -> Listing:
-    """Lists the newest names in a log's mirror.
-
-    Returns:
-        A listing of the first page: its `head` is the newest revision that has a copy, -1 if the
-        mirror is empty.
-    Requests: 1 LIST.
-    """
-    folder = mirror_log_folder(log.writer, log.database)
-    listing = Listing(log.writer, log.database)
-    for number, info in enumerate(log.store.list(folder, first_page=FIRST_PAGE), 1):
-        listing.take(info.key[len(folder) :])
-        if number == FIRST_PAGE:
-            return listing
-    listing.end()
-    return listing
-
-
-def all_copies(log: LogFolder, incarnation: int = 0) -> Listing:
-    """Lists all names in a log's mirror.
-
-    Args:
-        incarnation: Which one to look at; 0: the one that counts.
-    Requests: 1 LIST per 1,000 names on S3.
-    """
-    folder = mirror_log_folder(log.writer, log.database)
-    listing = Listing(log.writer, log.database, incarnation)
-    for info in log.store.list(folder):
-        listing.take(info.key[len(folder) :])
-    listing.end()
-    return listing
 
 
 def with_copies(listing: Listing, copies: Listing, incarnation: int = 0) -> Listing:
@@ -143,7 +108,7 @@ def refuse_lost_end(log: LogFolder, copies: Listing | None = None) -> Listing:
         LogLost: The log has no names at all, and the mirror has.
     Requests: 2 LIST; 1 LIST more before it refuses.
     """
-    copies = newest_copies(log) if copies is None else copies
+    copies = log.newest_copies() if copies is None else copies
     if copies.head < 0:
         return copies
     for _ in range(2):  # a listing of a folder can miss a name

@@ -11,8 +11,8 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "changes", "databases", "drop", "evolve", "history", "margins", "remove",
-        "restore", "snapshot", "store", "url", "wide", "writer", "writers",
+        "ambient", "changes", "check", "databases", "drop", "evolve", "history", "margins",
+        "remove", "repair", "restore", "snapshot", "store", "url", "wide", "writer", "writers",
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "diff", "explain", "file_list",

@@ -1,0 +1,300 @@
+"""Check and repair: whatever one object of a log loses, every point in time reads the same rows,
+check names the object, and repair makes the store byte-equal again.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import pyarrow as pa
+import pytest
+from lakelog import open_catalog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import mirror_key
+from lakelog.cli.main import main
+from lakelog.errors import DatabaseNotFound, LakelogError, UsageError
+from lakelog.rebuild.check import CheckReport, Subset, check
+from lakelog.rebuild.repair import RepairPlan, execute_repair, plan_repair
+from lakelog.store.memory import MemoryStore
+
+DAMAGES = {
+    "lost": lambda store, key: store.delete([key]),
+    "empty": lambda store, key: store.put(key, b""),
+    "cut": lambda store, key: store.put(key, store.get(key)[:-7]),
+    "flipped": lambda store, key: store.put(key, flipped(store.get(key))),
+}
+
+
+def flipped(body):
+    at = random.Random(len(body)).randrange(len(body))
+    return body[:at] + bytes([body[at] ^ 8]) + body[at + 1 :]
+
+
+def objects(store):
+    return {info.key: store.get(info.key) for info in store.list("")}
+
+
+def read(store, points):
+    """The rows at each point in time, by a reader that knows nothing yet."""
+    catalog = Catalog(store)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            token: sorted(catalog.snapshot("db", token).to_arrow("t").to_pydict()["a"])
+            for token in points
+        }
+
+
+@pytest.fixture(scope="module")
+def lake():
+    """A catalog of two writers, with each kind of change; its objects, and its points in time."""
+    store = MemoryStore("drill")
+    catalog = Catalog(store)
+    points = []
+    with catalog.writer("v", "db", checkpoint_every=4) as one, catalog.writer("w", "db") as two:
+        for number in range(9):
+            for writer, base in ((one, 0), (two, 100)):
+                with writer.transaction() as tx:
+                    tx.write("t", pa.table({"a": [base + number, base + number + 50]}))
+            if number == 3:
+                with one.transaction() as tx:
+                    tx.delete("t", "a = 2", mode="rows")
+                with two.transaction() as tx:
+                    tx.delete("t", "a = 101", mode="predicate")
+            if number == 5:
+                tx = one.transaction()
+                tx.delete("t", "a < 40", mode="rows")
+                tx.discard()
+                with two.transaction() as tx:
+                    tx.overwrite("t", pa.table({"a": [777]}), where="a >= 153")
+            points.append(Catalog(store).snapshot("db").token)
+    return objects(store), read(store, points)
+
+
+def restored(lake):
+    store = MemoryStore("drill")
+    for key, body in lake[0].items():
+        store.put(key, body)
+    return store
+
+
+def log_objects(lake, *, mirror=True):
+    return [k for k in lake[0] if "/data/" not in k and (mirror or "/mirror/" not in k)]
+
+
+def test_a_sound_lake_has_no_findings(lake):
+    for level in ("log", "files", "footers", "data"):
+        report = check(Catalog(restored(lake)), level=level)
+        assert not report.findings
+        assert report.is_sound
+        assert report.objects > 40
+    assert report.files >= 20
+    assert report.bytes_read > 0
+
+
+def drill(lake, keys, damage, *, whole=True):
+    """Damages objects: rows stay, check names each, repair gives every byte back."""
+    store = restored(lake)
+    for key in keys:
+        DAMAGES[damage](store, key)
+    assert read(store, lake[1]) == lake[1]
+    report = Catalog(store).check("db", level="log")
+    named = " ".join(finding.object for finding in report.findings)
+    # A checkpoint that is not there was never written, for all that anybody knows.
+    known = [k for k in keys if not (damage == "lost" and k.endswith("checkpoint"))]
+    assert all(key in named for key in known), (damage, keys)
+    done = Catalog(store).repair("db", report=report, execute=True)
+    assert not done.left
+    after = objects(store)
+    for key in known:
+        if key.endswith((".checkpoint", ".segment")) and mirror_key(key) not in lake[0]:
+            continue  # computed again, or no longer referred to
+        assert after[key] == lake[0][key]
+    assert read(store, lake[1]) == lake[1]
+    assert Catalog(store).check("db", level="files").is_sound
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_one_object_lost_or_damaged(lake, damage):
+    for key in random.sample(log_objects(lake), 12):
+        drill(lake, [key], damage)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_two_objects_lost_or_damaged(lake, damage):
+    """But not both copies of one."""
+    for _ in range(6):
+        one, two = random.sample(log_objects(lake), 2)
+        if mirror_key(one) != two and mirror_key(two) != one:
+            drill(lake, [one, two], damage)
+
+
+@pytest.mark.parametrize("folder", ["transactions/", "mirror/"])
+def test_a_whole_folder_lost(lake, folder):
+    for writer in ("v", "w"):
+        prefix = f"{writer}/db/{folder}"
+        keys = [key for key in lake[0] if key.startswith(prefix)]
+        assert keys
+        drill(lake, keys, "lost")
+
+
+def test_the_end_of_a_log_lost_at_each_length(lake):
+    keys = [key for key in lake[0] if key.startswith("v/db/transactions/") and "transaction" in key]
+    keys = sorted(key for key in keys if key.endswith(".transaction"))  # the newest first
+    for length in (1, 2, 5):
+        drill(lake, keys[:length], "lost")
+
+
+def test_both_copies_lost_are_an_error_for_a_rebuild(lake):
+    store = restored(lake)
+    key = next(k for k in lake[0] if k.startswith("w/db/transactions/") and "-3." in k)
+    store.delete([key, mirror_key(key)])
+    report = check(Catalog(store), level="log")
+    errors = [finding for finding in report.findings if finding.severity == "error"]
+    assert errors
+    assert errors[0].command == "lakelog rebuild URL db --writer w"
+    assert errors[0].revision == 3
+    done = Catalog(store).repair("db", execute=True)
+    assert done.left
+
+
+# --- Data files -----------------------------------------------------------------------------------
+
+
+def data_file(lake, store):
+    catalog = Catalog(store)
+    path = catalog.snapshot("db").files("t", details=True).to_pylist()[-1]
+    return f"{path['writer']}/db/{path['path']}"
+
+
+def test_a_data_file_that_is_gone_is_removed_by_a_commit_that_says_so(lake):
+    store = restored(lake)
+    store.delete([data_file(lake, store)])
+    catalog = Catalog(store)
+    with pytest.raises(LakelogError):
+        catalog.snapshot("db").to_arrow("t")
+    (finding,) = catalog.check("db").findings
+    assert (finding.severity, finding.rows, finding.mend) == ("error", 2, "remove-file")
+    assert finding.first_at is not None
+    plan = catalog.repair("db").plan
+    assert "2 rows are lost" in plan.describe()
+    done = catalog.repair("db", execute=True)
+    assert (done.removed, done.rows_lost, done.left) == (1, 2, ())
+    assert catalog.snapshot("db").to_arrow("t").num_rows > 0
+    summary = catalog.history("db").to_pylist()[-1]["summary"]
+    assert "2 rows of 't' are lost" in str(summary)
+    assert [f.severity for f in catalog.check("db").findings] == ["note"]
+
+
+@pytest.mark.parametrize(("level", "at"), [("footers", -20), ("data", 60)], ids=["footer", "page"])
+def test_a_damaged_data_file_is_found_at_its_level(lake, level, at):
+    store = restored(lake)
+    key = data_file(lake, store)
+    body = bytearray(store.get(key))
+    body[at] ^= 1
+    store.put(key, bytes(body))
+    assert not check(Catalog(store), level="files").findings
+    (finding,) = check(Catalog(store), level=level).findings
+    assert finding.object == key
+    assert finding.severity == "error"
+
+
+def test_parts_of_a_share_cover_all_files(lake):
+    names = [f"data/_/t/1-{n}.parquet" for n in range(200)]
+    parts = [Subset.parse(f"{part}/7") for part in range(1, 8)]
+    assert all(sum(part.holds(name) for part in parts) == 1 for name in names)
+    assert Subset.parse("5%").parts == 20
+    assert Subset.parse("10GiB").max_bytes == 10 << 30
+    for wrong in ("0%", "8/7", "0/7", "ten", "10 GB", "-1%"):
+        with pytest.raises(UsageError):
+            Subset.parse(wrong)
+    whole = check(Catalog(restored(lake)), level="data").bytes_read
+    some = [
+        check(Catalog(restored(lake)), level="data", read_data_subset=f"{part}/3").bytes_read
+        for part in (1, 2, 3)
+    ]
+    assert sum(some) == whole
+    little = check(Catalog(restored(lake)), level="data", read_data_subset="1KiB")
+    assert 0 < little.bytes_read < whole
+
+
+# --- Plans and reports ----------------------------------------------------------------------------
+
+
+def test_a_report_and_a_plan_survive_being_saved(lake):
+    store = restored(lake)
+    store.delete([log_objects(lake, mirror=False)[0]])
+    catalog = Catalog(store)
+    report = check(catalog)
+    again = CheckReport.from_json(report.to_json())
+    assert again.findings == report.findings
+    plan = plan_repair(catalog, report=again)
+    assert RepairPlan.from_json(plan.to_json()) == plan
+    assert report.to_arrow().num_rows == len(report.findings)
+    for text in ("", "{}", '{"repair": 9, "url": "", "steps": []}'):
+        with pytest.raises(UsageError):
+            RepairPlan.from_json(text)
+        with pytest.raises(UsageError):
+            CheckReport.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "target", ["w/db/data/_/t/x.parquet", "v/db/transactions/../x", "elsewhere/db/transactions/x"]
+)
+def test_a_saved_plan_writes_nothing_but_objects_of_its_log(lake, target):
+    catalog = Catalog(restored(lake))
+    step = {"kind": "copy", "writer": "w", "database": "db", "target": target, "source": ""}
+    text = RepairPlan(catalog.url, ()).to_json().replace("[]", "[]")
+    plan = RepairPlan.from_json(text)
+    from lakelog.rebuild.repair import Step
+
+    with pytest.raises(UsageError):
+        execute_repair(catalog, RepairPlan(plan.url, (Step(**step),)))
+
+
+def test_a_repair_executed_twice_does_nothing_the_second_time(lake):
+    store = restored(lake)
+    keys = [key for key in lake[0] if key.startswith("w/db/transactions/")][:4]
+    store.delete(keys)
+    plan = plan_repair(Catalog(store))
+    assert execute_repair(Catalog(store), plan).copied == len(plan.steps)
+    before = objects(store)
+    assert execute_repair(Catalog(store), plan).copied == 0
+    assert objects(store) == before
+
+
+def test_an_open_writer_is_no_finding_but_a_note():
+    catalog = Catalog(MemoryStore("open"))
+    writer = catalog.writer("w", "db")
+    for number in range(3):
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [number]}))
+    report = check(catalog)
+    assert report.is_sound
+    writer.close()
+    with pytest.raises(DatabaseNotFound):
+        check(catalog, "other")
+
+
+def test_the_commands(tmp_path, capsys):
+    url = str(tmp_path / "lake")
+    with open_catalog(url).writer("w", "db") as writer:
+        for number in range(3):
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"a": [number]}))
+    assert main(["check", url]) == 0
+    folder = tmp_path / "lake/w/db/transactions"
+    folder.rename(tmp_path / "kept")
+    report = tmp_path / "report.json"
+    assert main(["check", url, "db", "--report", str(report)]) == 1
+    out = capsys.readouterr().out
+    assert "is missing" in out
+    assert "lakelog repair URL db --writer w --execute" in out
+    assert main(["repair", url, "db", "--from", str(report)]) == 1
+    assert not folder.exists()
+    assert main(["repair", url, "db", "--from", str(report), "--execute"]) == 0
+    assert sorted(p.name for p in folder.iterdir()) == sorted(
+        p.name for p in (tmp_path / "kept").iterdir()
+    )
+    assert main(["check", url, "--level", "data", "-o", "json"]) == 0
