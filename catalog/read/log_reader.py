@@ -108,8 +108,10 @@ class LogReader(LogFolder):
                 return self._with_reader(empty_state(self.writer, self.database)), listing
             try:
                 return self._read(plan_read(listing, target), listing, final=final), listing
-            except (RevisionNotFound, SnapshotPruned):
-                if attempt:  # believed once it was looked for twice: a scan of a folder can miss it
+            except (RevisionNotFound, SnapshotPruned, CorruptObject, BrokenChain):
+                # Believed once it was looked for twice: a scan of a folder can miss a name, and
+                # the mirror's names may lead to another base.
+                if attempt:
                     raise
             except (Vanished, MissingTransaction):
                 if attempt == ATTEMPTS - 1:

@@ -35,6 +35,8 @@ class Log(Protocol):
 
     def names(self, incarnation: int = 0) -> Listing: ...
 
+    def names_of_both(self, incarnation: int = 0) -> Listing: ...
+
     def from_base(
         self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing, *, final: bool
     ) -> State: ...
@@ -62,7 +64,8 @@ def other_base(
     """
     for attempt in range(ATTEMPTS):
         log.ambient.sleep_s(PAUSE_S * attempt)
-        listing = log.names(0 if state.log is None else state.log.incarnation)
+        incarnation = 0 if state.log is None else state.log.incarnation
+        listing = log.names_of_both(incarnation) if attempt else log.names(incarnation)
         pruned = _is_gone(state, listing)
         final = attempt == ATTEMPTS - 1
         try:
@@ -75,9 +78,11 @@ def other_base(
                 raise
             continue
         except (ForkError, MissingTransaction, RevisionNotFound):
-            break
+            found = None
         if found is None:
-            break
+            if attempt:
+                break
+            continue  # a base may be had from the mirror's names
         if not pruned and error.message not in warned:
             warned.add(error.message)
             log.warn(error)

@@ -6,6 +6,7 @@ import pytest
 from damaged_logs import COUNT
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import mirror_key
+from lakelog.catalog.read.log_reader import CheckpointWarning
 from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import LogLost, LostTail, StorageError
 from lakelog.testing.doubles import PassingStore
@@ -178,3 +179,14 @@ def test_copies_are_put_in_the_background(tmp_path):
     store = catalog.store
     keys = [info.key for info in store.list("w/db/transactions/") if ".transaction" in info.key]
     assert copies(store) == {mirror_key(key) for key in keys}
+
+
+def test_a_damaged_checkpoint_and_a_lost_transaction_below_it_lose_nothing(store, six):
+    """Neither object has lost both copies, though the checkpoint has but one."""
+    with Catalog(store).writer("w", "db") as writer:
+        writer.checkpoint()
+    (checkpoint,) = log_keys(store, "checkpoint")
+    store.put(checkpoint, store.get(checkpoint)[:-1])
+    store.delete([six[1]])
+    with pytest.warns(MirrorWarning), pytest.warns(CheckpointWarning):
+        assert values(store) == list(range(COUNT))

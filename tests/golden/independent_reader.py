@@ -16,6 +16,7 @@ footers), `independent_table` (rows), `independent_verdict` (the form that reade
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -33,13 +34,38 @@ Objects = dict[str, bytes]
 
 
 def read_folder(root: Path, writer: str, database: str) -> tuple[Objects, Objects]:
-    """The objects of a log: those in `transactions/` and those in `segments/`."""
-    found = []
-    for kind in ("transactions", "segments"):
-        folder = root / writer / database / kind
-        items = sorted(folder.iterdir()) if folder.is_dir() else []
-        found.append({item.name: item.read_bytes() for item in items if item.is_file()})
-    return found[0], found[1]
+    """The objects of a log, those in `transactions/` and those in `segments/`, as both copies give
+    them: section 4.8."""
+    folder = root / writer / database
+    copies = objects_in(folder / "mirror" / "transactions")
+    names = {name: found for name in copies if (found := read_name(name))}
+    begun = max((found[:2] for found in names.values() if found[3] == "checkpoint"), default=(0, 0))
+    kept = {name: copies[name] for name, found in names.items() if not pruned(found, begun)}
+    segments = objects_in(folder / "mirror" / "segments")
+    return (
+        either(objects_in(folder / "transactions"), copies, kept),
+        either(objects_in(folder / "segments"), segments, segments),
+    )
+
+
+def pruned(found: tuple[int, int, str, str], begun: tuple[int, int]) -> bool:
+    """Whether a name lies below the checkpoint from which the retained log begins."""
+    return found[0] == begun[0] and found[1] < begun[1]
+
+
+def objects_in(folder: Path) -> Objects:
+    items = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {item.name: item.read_bytes() for item in items if item.is_file()}
+
+
+def either(own: Objects, copies: Objects, added: Objects) -> Objects:
+    """Objects of the log; the copies of those that are damaged, and those that are there as copies
+    alone."""
+    found = dict(added)
+    for name, data in own.items():
+        whole = name not in copies or hashlib.sha256(data[:48] + data[80:]).digest() == data[48:80]
+        found[name] = data if whole else copies[name]
+    return found
 
 
 def read_deletes(root: Path, writer: str, database: str) -> Objects:
