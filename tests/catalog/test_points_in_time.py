@@ -100,6 +100,7 @@ def test_a_token_of_a_pruned_revision(catalog_of_two, store):
     token = catalog_of_two.snapshot("db", {"A": 0, "B": 2}).token
     catalog_of_two.writer("A", "db").checkpoint()
     store.delete(log_keys(store, writer="A")[:2])
+    store.delete([item.key for item in store.list("A/db/mirror/")])
     with pytest.raises(SnapshotPruned):
         catalog_of_two.snapshot("db", token)
 
@@ -287,6 +288,7 @@ def test_a_time_that_was_pruned(catalog_of_two, store):
     catalog_of_two.writer("A", "db").checkpoint()
     names = [item.key for item in store.list("A/db/transactions/")]
     store.delete([key for key in names if key.endswith("transaction")])
+    store.delete([item.key for item in store.list("A/db/mirror/")])
     with pytest.raises(SnapshotPruned) as caught:
         catalog_of_two.snapshot("db", moment(START_US + 2_500_000))
     assert caught.value.exit_code == 3
