@@ -47,7 +47,6 @@ _HISTORY: Final = (
     Column("committed_at"),
     Column("kind"),
     Column("columns"),
-    Column("dropped"),
     Column("key"),
 )
 
@@ -187,28 +186,30 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
+def _with_ids(schema: pa.Schema) -> str:
+    from ..catalog.format.schema import column_id
+
+    return ", ".join(f"{column_id(field)} {field.name} {field.type}" for field in schema)
+
+
 def _told(writer: str, item: ColumnsAt) -> dict[str, Any]:
     found: dict[str, Any] = {
         "writer": writer,
         "revision": item.revision,
         "committed_at": None if item.at_us is None else output.utc_from_us(item.at_us),
         "kind": item.kind,
-        "columns": None if item.schema is None else _columns(item.schema),
-        "dropped": None,
+        "columns": None if item.schema is None else _with_ids(item.schema),
         "key": None,
     }
     if item.definition is not None:
         form = definition_form(item.definition)
         found["columns"] = ", ".join(map(_column, form["columns"]))
-        found["dropped"] = ", ".join(one["column"] for one in form["dropped"])
         found["key"] = ", ".join(form["key"])
     return found
 
 
 def _column(column: dict[str, Any]) -> str:
-    older = list(dict.fromkeys(one["column"] for one in column["sources"]))[1:]
-    text = f"{column['column']} {column['type']}"
-    text += f" (once {', '.join(older)})" if older else ""
+    text = f"{column['id']} {column['column']} {column['type']}"
     return text if column["default"] is None else f"{text} default {column['default']}"
 
 

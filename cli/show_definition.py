@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def definition_form(message: wire.Definition) -> dict[str, Any]:
-    """The columns with their types, what files call them, and their defaults; those that were
-    dropped; and the key. The types are empty where this Arrow can't read them."""
+    """The columns with their ids, types and defaults; the highest id so far; and the key. The types
+    are empty where this Arrow can't read them."""
     from ..catalog.format.definitions import decode_definition
 
     try:
@@ -26,23 +26,16 @@ def definition_form(message: wire.Definition) -> dict[str, Any]:
         defaults = {name: _plain(value) for name, value in found.defaults.items()}
     except CorruptObject:
         types, defaults = {}, {}
-    columns = []
-    for column in message.columns:
-        name = column.sources[0].column
-        columns.append(
-            {
-                "column": name,
-                "type": types.get(name, ""),
-                "default": defaults.get(name),
-                "sources": [_named(one) for one in column.sources],
-            }
-        )
-    dropped = [_named(one) for one in message.dropped]
-    return {"columns": columns, "dropped": dropped, "key": list(message.key)}
-
-
-def _named(one: wire.ColumnIdentity) -> dict[str, Any]:
-    return {"column": one.column, "generation": one.generation}
+    columns = [
+        {
+            "column": column.name,
+            "id": column.id,
+            "type": types.get(column.name, ""),
+            "default": defaults.get(column.name),
+        }
+        for column in message.columns
+    ]
+    return {"columns": columns, "last_id": message.last_id, "key": list(message.key)}
 
 
 def _plain(value: pa.Scalar) -> Any:
@@ -56,7 +49,6 @@ def print_definition(form: dict[str, Any]) -> None:
     output.pairs(
         [
             ("columns", ", ".join(map(_column, form["columns"]))),
-            ("dropped", ", ".join(_identity(one) for one in form["dropped"])),
             ("key", ", ".join(map(cell, form["key"]))),
         ],
         indent="        ",
@@ -64,12 +56,5 @@ def print_definition(form: dict[str, Any]) -> None:
 
 
 def _column(column: dict[str, Any]) -> str:
-    text = f"{cell(column['column'])} {column['type']}"
-    older = [_identity(source) for source in column["sources"][1:]]
-    text += f" (once {', '.join(older)})" if older else ""
+    text = f"{column['id']} {cell(column['column'])} {column['type']}"
     return text if column["default"] is None else f"{text} default {column['default']}"
-
-
-def _identity(one: dict[str, Any]) -> str:
-    number = one["generation"]
-    return f"{cell(one['column'])}.{number}" if number else str(cell(one["column"]))

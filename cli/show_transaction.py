@@ -103,7 +103,6 @@ def _schemas(
     """Schemas by fingerprint: those in the transaction, and if files need others, those of the log
     before it.
     """
-    from ..catalog.format.objects import generations_of
     from ..catalog.format.schema import decode_schema
 
     schemas: dict[bytes, pa.Schema] = {}
@@ -113,7 +112,7 @@ def _schemas(
         if kind == "schema":
             item = action.schema
             with contextlib.suppress(ValueError):
-                schemas[item.fingerprint] = decode_schema(item.arrow_schema, generations_of(item))
+                schemas[item.fingerprint] = decode_schema(item.arrow_schema)
         elif kind == "add":
             needed.add(action.add.schema_fingerprint)
     for batch in batches.values():
@@ -247,14 +246,14 @@ _OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
 
 
 def _schema(schema: wire.Schema) -> dict[str, Any]:
-    from ..catalog.format.objects import generations_of
-    from ..catalog.format.schema import decode_schema
+    from ..catalog.format.schema import column_id, decode_schema
 
     try:
-        found = decode_schema(schema.arrow_schema, generations_of(schema))
+        found = decode_schema(schema.arrow_schema)
         columns = {field.name: str(field.type) for field in found}
+        ids = {field.name: column_id(field) for field in found}
     except ValueError:
-        columns = {}
+        columns, ids = {}, {}
     return {
         "table": schema.table,
         "schema_fingerprint": schema.fingerprint.hex(),
@@ -262,7 +261,7 @@ def _schema(schema: wire.Schema) -> dict[str, Any]:
             "columns": columns,
             "key": list(schema.key),
             "sort_order": list(schema.sort_order),
-            "generations": {item.column: item.generation for item in schema.generations},
+            "ids": ids,
         },
     }
 

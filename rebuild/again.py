@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..catalog.format.locations import is_in_place
-from ..catalog.format.objects import generations_of
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .evidence import of_kind
@@ -42,7 +41,7 @@ class Again:
         self._scanned = scanned_files(scan)
         for item in transactions:
             for found in of_kind(item.actions, "schema"):
-                schema = EncodedSchema(found.fingerprint, found.arrow_schema, generations_of(found))
+                schema = EncodedSchema(found.fingerprint, found.arrow_schema)
                 scan.schemas.setdefault((found.table, found.fingerprint), schema)
 
     def __call__(self, said: wire.Add) -> RebuiltFile | None:

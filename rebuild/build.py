@@ -148,14 +148,12 @@ def _remove(table: str, path: str) -> wire.Action:
 
 
 def _schema(schema: KnownSchema) -> list[wire.Action]:
-    numbers = [wire.Generation(column=n, generation=g) for n, g in schema.generations]
     item = wire.Schema(
         table=schema.table,
         fingerprint=schema.fingerprint,
         arrow_schema=schema.message,
         key=schema.key,
         sort_order=schema.sort_order,
-        generations=numbers,
     )
     return [*upgrade_actions(schema.message), wire.Action(schema=item)]
 

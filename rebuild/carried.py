@@ -61,7 +61,7 @@ def carry_over(
     later = _forgotten_later(result, ordered, known)
     _drop_undefined(result, ordered, known, final)
     for name, entry in known.schemas.items():
-        schemas.setdefault(name, EncodedSchema(name[1], entry.message, entry.generations))
+        schemas.setdefault(name, EncodedSchema(name[1], entry.message))
     wanted = [
         name
         for name in known.schemas

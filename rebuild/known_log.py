@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from ..catalog.format.objects import generations_of
 from ..catalog.log.applications import Applications
 from ..catalog.log.deletes import Deletes
 from ..catalog.log.history import summaries
@@ -276,7 +275,7 @@ def _batch(transaction: DecodedTransaction, place: int) -> Iterator[tuple[str, d
 def _learn(known: KnownLog, item: wire.Schema, revision: int, where: str) -> None:
     identity = (item.table, item.fingerprint)
     entry = SchemaEntry(
-        item.table, item.fingerprint, item.arrow_schema, generations_of(item),
+        item.table, item.fingerprint, item.arrow_schema,
         tuple(item.key), tuple(item.sort_order), revision, where,
     )  # fmt: skip
     before = known.schemas.get(identity)

@@ -212,7 +212,7 @@ def keep_schema(
     """Put the schema of a file in; whether it is known."""
     entry = known.schemas.get(name) if known is not None else None
     if entry is not None:
-        scan.schemas[name] = EncodedSchema(name[1], entry.message, entry.generations)
+        scan.schemas[name] = EncodedSchema(name[1], entry.message)
         return True
     found = next((item for (_, own), item in scan.schemas.items() if own == name[1]), None)
     if found is not None:

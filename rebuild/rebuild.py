@@ -300,7 +300,7 @@ def _lies_below(paths: Collection[str], url: str) -> bool:
 
 def _known_schema(table: str, schema: EncodedSchema, known: KnownLog | None) -> KnownSchema:
     """With the key and sort order that the old log says."""
-    found = KnownSchema(table, schema.fingerprint, schema.message, schema.generations)
+    found = KnownSchema(table, schema.fingerprint, schema.message)
     entry = known and known.schemas.get((table, schema.fingerprint))
     return replace(found, key=entry.key, sort_order=entry.sort_order) if entry else found
 

@@ -128,14 +128,13 @@ class KnownSchema:
 
     Attributes:
         table: Of which table.
-        fingerprint, message, generations: As of `EncodedSchema`.
+        fingerprint, message: As of `EncodedSchema`.
         key, sort_order: Columns of the table's key and sort order, as the old log says; else empty.
     """
 
     table: str
     fingerprint: bytes
     message: bytes = field(repr=False)
-    generations: tuple[tuple[str, int], ...]
     key: tuple[str, ...] = ()
     sort_order: tuple[str, ...] = ()
 

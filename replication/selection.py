@@ -15,7 +15,6 @@ from ..catalog.data.scan import Projection
 from ..catalog.data.shown import shown
 from ..catalog.data.unify import FileSchema
 from ..catalog.format.names import base_folder, check_path, escape_name, partition_folder
-from ..catalog.format.schema import generation
 from ..catalog.read.file_parts import checked, projected
 from ..catalog.read.row_filter import row_filter
 from ..catalog.read.tombstones import TombstoneTest
@@ -206,9 +205,8 @@ def _digest(selection: Selection, part: FilePart, projection: Projection, folder
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
 
 
-def _types(schema: pa.Schema) -> Sequence[tuple[str, str, int]]:
-    """A column of a later generation is another one, whichever log has begun it anew."""
-    return [(field.name, str(field.type), generation(field)) for field in schema]
+def _types(schema: pa.Schema) -> Sequence[tuple[str, str]]:
+    return [(field.name, str(field.type)) for field in schema]
 
 
 def _test(test: object) -> object:

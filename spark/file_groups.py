@@ -36,8 +36,8 @@ class FileGroup:
         schema: The Arrow schema as it stands in the files' footers (`pyarrow.parquet.read_schema`),
             not as it was in the writer's memory: Parquet stores some types as others.
         files: As the log knows them.
-        hidden: Columns that are in the files but mean something else there (an older generation of
-            the name).
+        hidden: Columns that are in the files but mean something else there (a column that was
+            dropped or renamed).
         numbers: What `judge` of `read_files` calls them, where it is given.
         values: Texts of columns that the files lack, told by the name of their partition, or
             defaults; None is null.

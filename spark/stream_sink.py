@@ -77,7 +77,6 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
         with self._plan.opened() as writer:
             tx = writer.transaction()
             try:
-                self._plan = self._plan.as_the_table_is(tx)
                 share = self._plan.sharing(tx).share
                 self._job = Job(self._plan.url, self._plan.storage_options, share)
                 self._begun = begun(writer, tx)

@@ -22,7 +22,6 @@ from .row_batches import LargeRow, collected, must_be_weighed, numbered
 from .source_options import json_text
 from .stages import watched
 from .versions import check_spark
-from .write_columns import as_the_table_has_them
 from .write_task import Job, as_batches, parts
 from .write_types import arrow_schema
 
@@ -133,9 +132,8 @@ def write(
             if tx_is_done(tx):
                 return Written(tx.commit(), skipped=True)
             try:
-                columns = as_the_table_has_them(schema, tx, catalog, table)
                 sharing = Sharing(
-                    tx, table, columns, partition_by=partition_by, overwrite=mode == "overwrite",
+                    tx, table, schema, partition_by=partition_by, overwrite=mode == "overwrite",
                     where=where, file_bytes=target_file_size_bytes, bloom=bloom,
                 )  # fmt: skip
                 job = Job(catalog.url, json_text(access.task_options()), sharing.share)

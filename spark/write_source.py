@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -20,7 +20,6 @@ from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .source_options import flag, json_object, names, need, number, refuse_unknown
 from .write import refuse_memory, tx_is_done
-from .write_columns import as_the_table_has_them
 from .write_task import Job, Told, parts, run
 from .write_types import arrow_schema
 
@@ -83,11 +82,6 @@ class WritePlan:
     def _catalog(self) -> Catalog:
         return open_catalog(self.url, json.loads(self.storage_options))
 
-    def as_the_table_is(self, tx: Transaction) -> WritePlan:
-        """The same, with the columns that the table has now."""
-        schema = as_the_table_has_them(self.schema, tx, self._catalog(), self.table)
-        return replace(self, schema=schema)
-
     def sharing(self, tx: Transaction) -> Sharing:
         return Sharing(
             tx, self.table, self.schema, partition_by=self.partition_by, overwrite=self.overwrite,
@@ -117,7 +111,6 @@ class LakelogWriter(DataSourceArrowWriter):
             tx = writer.transaction(self._plan.app_id, self._plan.app_version)
             try:
                 if not tx_is_done(tx):
-                    self._plan = self._plan.as_the_table_is(tx)
                     share = self._plan.sharing(tx).share
                     self._job = Job(self._plan.url, self._plan.storage_options, share)
                     self._begun = begun(writer, tx)

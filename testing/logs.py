@@ -12,7 +12,7 @@ from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import LogObject, log_folder, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction, encode_transaction
 from ..catalog.format.pieces import open_segment
-from ..catalog.format.schema import encode_schema, generation
+from ..catalog.format.schema import column_id, encode_schema, with_column_id
 from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.checkpoint import EncodedCheckpoint, encode_state
 from ..catalog.log.checkpoint_state import state_of_checkpoint
@@ -27,27 +27,28 @@ if TYPE_CHECKING:
     from ..catalog.format.pieces import Piece
     from ..store import Store
 
-SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())])
+
+def numbered(schema: pa.Schema) -> pa.Schema:
+    """Columns with their ids; those that have none get their places."""
+    fields = enumerate(schema, 1)
+    return pa.schema([with_column_id(field, column_id(field) or at) for at, field in fields])
+
+
+SCHEMA = numbered(pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())]))
 
 
 def schema_action(table: str = "t", schema: pa.Schema = SCHEMA) -> wire.Action:
     """The action that makes a schema known."""
-    encoded = encode_schema(schema)
-    item = wire.Schema(
-        table=table,
-        fingerprint=encoded.fingerprint,
-        arrow_schema=encoded.message,
-        generations=[
-            wire.Generation(column=name, generation=number) for name, number in encoded.generations
-        ],
-    )
+    encoded = encode_schema(numbered(schema))
+    item = wire.Schema(table=table, fingerprint=encoded.fingerprint, arrow_schema=encoded.message)
     return wire.Action(schema=item)
 
 
 def definition_action(table: str = "t", schema: pa.Schema = SCHEMA) -> wire.Action:
     """The action that defines the columns of a table as files of a schema have them."""
-    sources = {field.name: [(field.name, generation(field))] for field in schema}
-    return wire.Action(definition=encode_definition(table, schema, sources, {}, []))
+    found = numbered(schema)
+    last = max(map(column_id, found))
+    return wire.Action(definition=encode_definition(table, found, {}, last))
 
 
 def add_action(
@@ -66,7 +67,7 @@ def add_action(
         partition=partition,
         size_bytes=100 + row_count,
         row_count=row_count,
-        schema_fingerprint=encode_schema(schema).fingerprint,
+        schema_fingerprint=encode_schema(numbered(schema)).fingerprint,
         first_clock=1,
         last_clock=2,
         footer_bytes=42,

@@ -64,7 +64,6 @@ def _content(old: State) -> list[wire.Action]:
                 table=entry.table,
                 fingerprint=entry.fingerprint,
                 arrow_schema=entry.message,
-                generations=[wire.Generation(column=c, generation=g) for c, g in entry.generations],
             )
         )
         for entry in old.schemas.entries.values()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..data.footers.parse import ParsedFooter
+    from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
     from .columns import Columns
     from .own_schemas import OwnSchemas
@@ -63,11 +64,17 @@ class Taken:
 
 
 def take(
-    session: Session, spots: Sequence[Spot], *, skip_bad: bool, step: Callable[[], None]
+    session: Session,
+    table: str,
+    spots: Sequence[Spot],
+    *,
+    skip_bad: bool,
+    step: Callable[[], None],
 ) -> Taken:
     """Read the footers of files.
 
     Args:
+        table: That they are to come to.
         skip_bad: Whether those that can't be used are left out, or the first is an error.
         step: Called for each.
     Raises:
@@ -84,7 +91,7 @@ def take(
         if not isinstance(parsed, InvalidParquet):
             add, file = parsed.facts, spot.file
             encoded = with_partition(parsed.schema, file.partition, file.partition_by)
-            brought = (parsed.meta is None, encoded.fingerprint)
+            brought = (not _is_own(session, table, parsed.meta), encoded.fingerprint)
             found.schemas.setdefault(brought, encoded)
             found.brought.append(brought)
             add.path, add.partition = spot.path, file.partition
@@ -94,6 +101,11 @@ def take(
         else:
             raise parsed
     return found
+
+
+def _is_own(session: Session, table: str, meta: FooterMetadata | None) -> bool:
+    """Whether a file was written for the table by this log: the ids of its columns count."""
+    return meta is not None and (meta.log_id, meta.table) == (session.log.log_id, table)
 
 
 def adopted(
@@ -132,7 +144,7 @@ def adopted(
 
 
 def _fitted(encoded: EncodedSchema, fit: Callable[[pa.Schema], pa.Schema]) -> EncodedSchema:
-    schema = decode_schema(encoded.message, encoded.generations)
+    schema = decode_schema(encoded.message)
     return encode_schema(fit(schema), by_partition=partition_columns(schema))
 
 

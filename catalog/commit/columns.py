@@ -6,7 +6,6 @@ Source: docs/format.md, section 5.5.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -15,9 +14,9 @@ from ...errors import SchemaConflict, TableNotFound, UsageError
 from ..data.evolution import evolved
 from ..data.shown import fits, shown
 from ..data.unify import FileSchema, agreed
-from ..format.definitions import decode_definition, field_of, generations_in
-from ..format.schema import GENERATION, decode_schema, generation
-from ..log.columns_changed import refuse_forgotten
+from ..format.definitions import decode_definition
+from ..format.schema import decode_log_schema, with_column_id
+from ..log.column_ids import ids_in
 from ..log.definitions import definition_actions
 from ..log.lookup import schemas_with
 from .live_schemas import live_schemas
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
 
     from ..data.evolution import Change
     from ..data.shown import Shown
-    from ..format.definitions import Definition, Identity
+    from ..format.definitions import Definition
     from ..log.build import Intent
+    from ..log.column_ids import ColumnIds
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
     from .session import Session
@@ -47,6 +47,8 @@ class Columns:
         self._session = session
         self._intent = intent
         self._known: dict[str, Definition | None] = {}
+        self._ids: dict[str, ColumnIds] = {}
+        self._last: dict[str, int] = {}  # by table the highest id that the log had given
 
     def of(self, table: str) -> Definition | None:
         """The definition of a table; None if it has none.
@@ -61,18 +63,35 @@ class Columns:
         return self._known[table]
 
     def fit(self, table: str, schema: pa.Schema, *, checked: bool) -> pa.Schema:
-        """The columns of data as those that the table has: each with its generation. To be asked
-        `unless_changed`.
+        """The columns of data as those that the table has: each with the id of the table's column
+        of its name, or a new one. Ids that the data brings along are others' and count for nothing.
+        To be asked `unless_changed`.
 
         Args:
             checked: Refuse types that the table's don't hold.
         Raises:
             SchemaConflict: Columns that were dropped, or renamed; or such types.
         """
-        definition = self.of(table)
-        if definition is None:
-            return schema
-        return pa.schema([_fitted(each, definition, checked=checked) for each in schema])
+        definition, ids = self.of(table), self._ids_of(table)
+        for each in schema:
+            if each.name in ids.former:
+                raise _is_former(each.name, table, ids.former[each.name])
+            if checked and definition is not None and each.name in definition.schema.names:
+                _check_type(each, definition)
+        return pa.schema([ids.stamped(each) for each in schema])
+
+    def _ids_of(self, table: str) -> ColumnIds:
+        if table not in self._ids:
+            definition = self.of(table)
+            found = self._session.ask(lambda state: ids_in(state, table, definition))
+            self._last.setdefault(table, found.last)
+            self._ids[table] = found.with_schemas(self._own(table))
+        return self._ids[table]
+
+    def _own(self, table: str) -> list[bytes]:
+        """The schemas that this transaction names."""
+        named = [a.schema for a in self._intent.actions if a.WhichOneof("kind") == "schema"]
+        return [schema.arrow_schema for schema in named if schema.table == table]
 
     def seen(self, table: str, schema: pa.Schema, *, checked: bool) -> Shown:
         """What data shows to readers once it is written.
@@ -97,50 +116,54 @@ class Columns:
             if not first:
                 raise
         self._known.pop(table, None)
+        self._ids.pop(table, None)
+        self._last.pop(table, None)
         self._session.ask_anew(lambda _: None)
         return asked()
 
     def evolve(
-        self, table: str, change: Change, removed: Collection[tuple[str, str]]
+        self,
+        table: str,
+        change: Change,
+        removed: Collection[tuple[str, str]],
+        *,
+        rest: bool = False,
     ) -> list[wire.Action]:
         """The actions that change a table's columns. `keep` makes them count for what follows.
 
         Args:
             removed: Tables and paths that the transaction removes.
+            rest: Leave out what is done in this log already: see `Change.still_to_do`.
         Raises: As `data.evolution.evolved`; also
             TableNotFound: This log doesn't know the table.
             SchemaConflict: Its files disagree about the type of a column that stays.
         """
-        actions = self.unless_changed(table, lambda: self._evolved(table, change, removed))
-        schemas = self._session.ask(lambda state: state.schemas_of(table).of_table(table))
-        if schemas:
-            known = frozenset(entry.fingerprint for entry in schemas)
-            self._intent.fits.append(partial(refuse_forgotten, table, known))
-        return actions
+        return self.unless_changed(table, lambda: self._evolved(table, change, removed, rest=rest))
 
     def _evolved(
-        self, table: str, change: Change, removed: Collection[tuple[str, str]]
+        self, table: str, change: Change, removed: Collection[tuple[str, str]], *, rest: bool
     ) -> list[wire.Action]:
-        before = self.of(table)
-        own = [
-            decode_schema(a.schema.arrow_schema, _numbers(a.schema))
-            for a in self._intent.actions
-            if a.WhichOneof("kind") == "schema" and a.schema.table == table
-        ]
+        before, ids = self.of(table), self._ids_of(table)
+        own = [decode_log_schema(message) for message in self._own(table)]
 
         def asked(state: State) -> list[wire.Action]:
-            visible, known = visible_columns(
-                state, table, before, own, removed, dropped=change.drop
-            )
+            visible = visible_columns(state, table, before, own, removed, dropped=change.drop)
+            visible = pa.schema([with_column_id(each, ids.ids[each.name]) for each in visible])
+            defaults = {} if before is None else before.defaults
+            wanted = change.still_to_do(visible, defaults, table) if rest else change
             features = state.reader_features & state.writer_features
-            return definition_actions(features, evolved(visible, before, known, change, table))
+            message = evolved(visible, before, ids.last, wanted, table)
+            return definition_actions(features, message)
 
-        return self._session.ask(asked)
+        actions = self._session.ask(asked)
+        self._intent.last_ids[table] = self._last[table]
+        return actions
 
     def keep(self, actions: list[wire.Action]) -> None:
         """Go by these actions from here on."""
         message = actions[-1].definition
         self._known[message.table] = decode_definition(message, "this transaction")
+        self._ids.pop(message.table, None)
 
 
 def visible_columns(
@@ -151,9 +174,8 @@ def visible_columns(
     removed: Collection[tuple[str, str]] = (),
     *,
     dropped: Collection[str] = (),
-) -> tuple[pa.Schema, set[Identity]]:
-    """The columns that files of a table show in one log; and all that files of it ever had, as far
-    as it knows.
+) -> pa.Schema:
+    """The columns that files of a table show in one log.
 
     Args:
         before: Its definition.
@@ -172,62 +194,35 @@ def visible_columns(
             hint="Write to it first: this changes the columns of one writer's files",
         )
     live = [entry.schema for entry in live_schemas(state, table, removed)] if known else []
-    identities: set[Identity] = set().union(*map(generations_in, [*known, *own]))
-    if before is not None:
-        identities |= before.identities()
-    held = [*live, *own] or known
-    return _united(held, before, table, dropped, state.writer), identities
+    return _united([*live, *own] or known, before, table, dropped, state.writer)
 
 
-def _fitted(each: pa.Field, definition: Definition, *, checked: bool) -> pa.Field:
-    name, brought = each.name, generation(each)
-    if name in definition.sources:
-        current = definition.sources[name][0][1]
-        if brought not in (0, current):
-            raise SchemaConflict(
-                f"Column {name!r} of the data is another one than the table has: it was dropped "
-                f"and added {brought} times, the table's {current} times",
-                key=name,
-                hint="Nothing was written. Take the metadata off the field if it is the table's",
-            )
-        kind = definition.schema.field(name).type
-        if checked and not fits(each.type, kind):
-            raise SchemaConflict(
-                f"Column {name!r} of table {definition.table!r} is {kind}, and {each.type} in the "
-                "data to be written",
-                key=name,
-                hint="Nothing was written. Cast the data, or widen the column: "
-                f"tx.evolve({definition.table!r}, widen={{{name!r}: ...}})",
-            )
-        return _stamped(each, current)
-    for called, sources in definition.sources.items():
-        if any(name == old for old, _ in sources):
-            raise SchemaConflict(
-                f"Column {name!r} of table {definition.table!r} was renamed to {called!r}",
-                key=name,
-                hint=f"Nothing was written. Name it {called!r} in the data; for a new column of "
-                f"the old name: tx.evolve({definition.table!r}, add={{{name!r}: ...}})",
-            )
-    if any(name == old for old, _ in definition.dropped):
+def _check_type(each: pa.Field, definition: Definition) -> None:
+    name, kind = each.name, definition.schema.field(each.name).type
+    if not fits(each.type, kind):
         raise SchemaConflict(
-            f"Column {name!r} of table {definition.table!r} was dropped",
+            f"Column {name!r} of table {definition.table!r} is {kind}, and {each.type} in the "
+            "data to be written",
             key=name,
-            hint="Nothing was written. Leave it out, or bring a column of this name back, without "
-            f"the old values: tx.evolve({definition.table!r}, add={{{name!r}: ...}})",
+            hint="Nothing was written. Cast the data, or widen the column: "
+            f"tx.evolve({definition.table!r}, widen={{{name!r}: ...}})",
         )
-    return each
 
 
-def _stamped(each: pa.Field, number: int) -> pa.Field:
-    metadata = dict(each.metadata or {})
-    metadata.pop(GENERATION, None)
-    if number:
-        metadata[GENERATION] = str(number).encode()
-    return each.with_metadata(metadata or None)
-
-
-def _numbers(schema: wire.Schema) -> list[tuple[str, int]]:
-    return [(item.column, item.generation) for item in schema.generations]
+def _is_former(name: str, table: str, now: str | None) -> SchemaConflict:
+    if now is not None:
+        return SchemaConflict(
+            f"Column {name!r} of table {table!r} was renamed to {now!r}",
+            key=name,
+            hint=f"Nothing was written. Name it {now!r} in the data; for a new column of the old "
+            f"name: tx.evolve({table!r}, add={{{name!r}: ...}})",
+        )
+    return SchemaConflict(
+        f"Column {name!r} of table {table!r} was dropped",
+        key=name,
+        hint="Nothing was written. Leave it out, or bring a column of this name back, without the "
+        f"old values: tx.evolve({table!r}, add={{{name!r}: ...}})",
+    )
 
 
 def _united(
@@ -250,4 +245,4 @@ def _united(
     if not conflicts:
         return found
     first = [next(i.schema.field(n) for i in items if n in i.schema.names) for n in conflicts]
-    return pa.schema([*found, *(field_of(f.name, f.type, generation(f)) for f in first)])
+    return pa.schema([*found, *(pa.field(f.name, f.type) for f in first)])

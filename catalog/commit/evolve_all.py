@@ -9,19 +9,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...errors import LakelogError, SchemaConflict, TableNotFound, UsageError, some_names
+import pyarrow as pa
+
+from ...errors import LakelogError, TableNotFound, UsageError, some_names
 from ..data.evolution import evolved
 from ..format.definitions import decode_definition
-from ..format.schema import generation
+from ..format.schema import with_column_id
+from ..log.column_ids import ids_in
 from .columns import visible_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import pyarrow as pa
-
     from ..data.evolution import Change
-    from ..format.definitions import Definition, Identity
+    from ..format.definitions import Definition
     from ..log.state import State
     from ..read.cut_tables import CutTables
     from .transaction import Transaction
@@ -64,9 +65,8 @@ def evolve_all(
         opened: Opens the log of a writer as a guest.
     """
     states = _states(tables, table, writers)
-    whole = _for_all(states, table, change)
-    planned = [_planned(state, table, whole) for state in states]
-    _refuse_apart(planned, whole, table)
+    _refuse_missing(states, table, change)
+    planned = [_planned(state, table, change) for state in states]
     done: dict[str, int] = {}
     if execute:
         with ExitStack() as stack:
@@ -75,7 +75,7 @@ def evolve_all(
                 writer = stack.enter_context(opened(name))
                 begun[name] = writer.transaction(operation="maintenance")
                 stack.callback(begun[name].discard)
-                begun[name]._evolve(table, whole)
+                begun[name]._evolve(table, change, rest=True)
             _commit(begun, done)
     return [replace(item, revision=done.get(item.writer)) for item in planned]
 
@@ -110,26 +110,16 @@ def _states(tables: CutTables, table: str, writers: Sequence[str] | None) -> lis
     return found
 
 
-def _for_all(states: Sequence[State], table: str, change: Change) -> Change:
-    """The change as each log makes it: new columns of one generation, and what is dropped in one is
-    dropped in all.
+def _refuse_missing(states: Sequence[State], table: str, change: Change) -> None:
+    """Refuse to change a column that no log has.
 
     Raises:
-        UsageError: A column that is to be changed is in no log.
+        UsageError: There is one.
     """
-    seen: dict[str, int] = {}  # by name of a column the generation that it has
-    floor: dict[str, int] = {}
-    gone: set[Identity] = set()
+    seen: dict[str, None] = {}
     for state in states:
         before = state.definitions.of(table)
-        visible, known = visible_columns(state, table, before, dropped=change.drop)
-        for field in visible:
-            seen[field.name] = max(seen.get(field.name, 0), generation(field))
-        for name, number in known:
-            floor[name] = max(floor.get(name, 0), number + 1)
-        for name in set(change.drop) & set(visible.names):
-            own = ((name, generation(visible.field(name))),)
-            gone.update(before.sources.get(name, own) if before else own)
+        seen |= dict.fromkeys(visible_columns(state, table, before, dropped=change.drop).names)
     new = {*change.add, *change.rename.values()}
     missing = [name for name in (*change.drop, *change.rename) if name not in seen]
     later = (*change.widen, *change.order, *(change.key or ()))
@@ -140,18 +130,15 @@ def _for_all(states: Sequence[State], table: str, change: Change) -> Change:
             key=missing[0],
             hint=f"It has: {some_names(list(seen))}",
         )
-    freed = {*change.drop, *change.rename}
-    least = {
-        name: floor.get(name, 0) if name in freed or name not in seen else seen[name]
-        for name in new
-    }
-    return replace(change, lenient=True, floor=least, gone=frozenset(gone))
 
 
 def _planned(state: State, table: str, change: Change) -> Evolved:
     before = state.definitions.of(table)
-    visible, known = visible_columns(state, table, before, dropped=change.drop)
-    message = evolved(visible, before, known, change, table)
+    ids = ids_in(state, table, before)
+    visible = visible_columns(state, table, before, dropped=change.drop)
+    visible = pa.schema([with_column_id(each, ids.ids[each.name]) for each in visible])
+    rest = change.still_to_do(visible, {} if before is None else before.defaults, table)
+    message = evolved(visible, before, ids.last, rest, table)
     after = decode_definition(message, "the change")
     changes = _differs(visible, before, after)
     return Evolved(state.writer, visible, after.schema, after.key, changes)
@@ -159,31 +146,5 @@ def _planned(state: State, table: str, change: Change) -> Evolved:
 
 def _differs(visible: pa.Schema, before: Definition | None, after: Definition) -> bool:
     if before is None:
-        return bool(after.dropped or after.key) or not after.schema.equals(
-            visible, check_metadata=True
-        )
+        return bool(after.key) or not after.schema.equals(visible, check_metadata=True)
     return after.name != before.name
-
-
-def _refuse_apart(planned: Sequence[Evolved], change: Change, table: str) -> None:
-    """Refuse new columns that would be told apart by their generations: the values of one would not
-    be read.
-
-    Raises:
-        SchemaConflict: There are such ones.
-    """
-    for name in (*change.add, *change.rename.values()):
-        found = {
-            item.writer: generation(item.after.field(name))
-            for item in planned
-            if name in item.after.names
-        }
-        if len(set(found.values())) > 1:
-            newest = max(found, key=lambda writer: found[writer])
-            raise SchemaConflict(
-                f"A column {name!r} of table {table!r} was dropped in the log of {newest!r}, and "
-                "is in use in others",
-                key=name,
-                writers=tuple(found),
-                hint="Take another name, or drop the column in all logs first",
-            )

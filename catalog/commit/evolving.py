@@ -87,11 +87,11 @@ class Evolving(ABC):
     def _unless_changed(self, table: str, asked: Callable[[], None]) -> None:
         self._columns.unless_changed(table, asked)
 
-    def _evolve(self, table: str, change: Change) -> None:
+    def _evolve(self, table: str, change: Change, *, rest: bool = False) -> None:
         self._check_open("maintenance")
         self._session.refuse_fenced()
         removed: Collection[tuple[str, str]] = self._removed.keys()
-        actions = self._columns.evolve(table, change, removed)
+        actions = self._columns.evolve(table, change, removed, rest=rest)
         self._room.take(actions)
         self._columns.keep(actions)
         self._intent.actions.extend(actions)

@@ -58,7 +58,7 @@ class Group:
 
     Attributes:
         partition: Its name.
-        schema: Under which they are read, with generations in the fields' metadata; columns that
+        schema: Under which they are read, with the ids of columns; columns that
             only the partition tells are in it.
         clock: The least and the greatest logical clock of their rows.
         parts: They themselves, in the order of their commits.

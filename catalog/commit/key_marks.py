@@ -29,7 +29,7 @@ class KeyMarks:
 
     Args:
         key: Of the table; empty if it has none.
-        schema: Of the files, with column identity.
+        schema: Of the files, with the ids of columns.
         encoded: The same as the log keeps it.
 
     Attributes:

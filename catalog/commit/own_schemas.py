@@ -144,7 +144,7 @@ class OwnSchemas:
 
 def _as_read(encoded: EncodedSchema) -> pa.Schema:
     """As readers have it: an extension type that nobody knows here is its storage."""
-    return decode_schema(encoded.message, encoded.generations)
+    return decode_schema(encoded.message)
 
 
 def fitted(

@@ -24,7 +24,6 @@ from ..data.shown import shown
 from ..data.unify import FileSchema, type_key, unify
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.schema import generation
 from ..log.files import Files
 from ..log.lookup import schemas_with
 
@@ -182,7 +181,7 @@ class Readable:
             items.append(FileSchema(_shown_alone(own, definition), self._writer))
             with suppress(SchemaConflict):  # it can't be read as it is
                 read = unify(items, table).field(own.name)
-                if not read.type.equals(own.type) and generation(read) == generation(own):
+                if not read.type.equals(own.type):
                     found.append(read)
         return pa.schema(found)
 
@@ -281,10 +280,10 @@ def unites(schemas: Sequence[FileSchema], table: str) -> bool:
 
 def telling(schemas: Sequence[FileSchema]) -> list[FileSchema]:
     """Those that have a column, or a type of one, that none before them has."""
-    seen: set[tuple[str, int, Hashable]] = set()
+    seen: set[tuple[str, Hashable]] = set()
     found = []
     for item in schemas:
-        columns = {(f.name, generation(f), type_key(f.type)) for f in item.schema}
+        columns = {(f.name, type_key(f.type)) for f in item.schema}
         if not columns <= seen:
             seen |= columns
             found.append(item)

@@ -24,6 +24,7 @@ from ...errors import (
 from ...store import Capabilities, Store, WideStore, probe, probe_names
 from ..format.names import check_id
 from ..log.build import forget_action, identity_action
+from ..log.column_ids import forgotten_ids
 from ..log.features import check_writer_features
 from ..log.lookup import files_with, schemas_with
 from ..log.outcome import CommitInfo
@@ -227,6 +228,7 @@ class Session:
                     hint=f"It knows: {some_names(sorted(known))}",
                 )
         intent.actions.append(forget_action(tables, applications_before_us))
+        intent.actions += self.ask(lambda state: forgotten_ids(state, tables, intent))
         return self.commit(intent)
 
     def close(self) -> None:

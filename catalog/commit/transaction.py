@@ -245,7 +245,7 @@ class Transaction(Evolving, Upserting, Operations):
             self._session, self._intent, table, files, found,
             added=self._added, removed=removed, skip_live=skip_live,
         )  # fmt: skip
-        taken = take(self._session, spots, skip_bad=skip_bad, step=step)
+        taken = take(self._session, table, spots, skip_bad=skip_bad, step=step)
         schemas, own = adopted(self._columns, self._own, table, taken, refuses=refuses)
         named = name_locations(self._session, taken.locations, self._locations)
         new = [one for schema in schemas.values() for one in self._unknown(table, schema)]

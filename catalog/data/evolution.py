@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...errors import InvalidSchema, SchemaConflict, UsageError, some_names
-from ..format.definitions import encode_definition, field_of
-from ..format.schema import MAX_GENERATION, check_writable, generation
+from ..format.definitions import encode_definition
+from ..format.schema import check_writable, column_id, column_of
 from ..format.widening import plain, widen
 from .dataframes import as_stored, check_zones
 from .key_types import check_key
 from .shown import fits
 
 if TYPE_CHECKING:
-    from ..format.definitions import Definition, Identity
+    from ..format.definitions import Definition
     from ..wire import lakelog_transaction_pb2 as wire
 
 
@@ -37,9 +37,6 @@ class Change:
         widen: Types that hold all that the present ones hold.
         order: Columns that come first; the others follow as they stand.
         key: Columns of which readers give one row for each value; empty for none, None: as it is.
-        floor: The least generations of new names: other logs have lower ones.
-        gone: Columns of other logs that are dropped there.
-        lenient: Leave out what is done already, or names what isn't there: in other logs it is.
     """
 
     drop: tuple[str, ...] = ()
@@ -49,15 +46,46 @@ class Change:
     widen: Mapping[str, pa.DataType] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     key: tuple[str, ...] | None = None
-    floor: Mapping[str, int] = field(default_factory=dict)
-    gone: frozenset[Identity] = frozenset()
-    lenient: bool = False
+
+    def still_to_do(
+        self, visible: pa.Schema, defaults: Mapping[str, pa.Scalar], table: str
+    ) -> Change:
+        """The change as a log makes it that has these columns: without what is done there already,
+        or names what isn't there.
+
+        Raises:
+            SchemaConflict: It has a column that is to be added, with another default.
+        """
+        kinds = {each.name: plain_type(each.type) for each in visible}
+        drop = tuple(name for name in self.drop if name in kinds)
+        rename = {old: new for old, new in self.rename.items() if old in kinds and old not in drop}
+        kinds = {rename.get(n, n): kind for n, kind in kinds.items() if n not in drop}
+        add = {}
+        for name, kind in self.add.items():
+            value = self.default.get(name)
+            if name not in kinds or not kind.equals(kinds[name]):
+                add[name] = kind
+            elif value is not None:
+                wanted = _value(name, value, kind)
+                _refuse_other_default(name, defaults.get(name), wanted, table)
+        kinds = add | kinds
+        has_key = self.key is not None and kinds.keys() >= set(self.key)
+        return replace(
+            self,
+            drop=drop,
+            rename=rename,
+            add=add,
+            default={n: self.default[n] for n in self.default if n in add or n not in self.add},
+            widen={name: kind for name, kind in self.widen.items() if name in kinds},
+            order=tuple(name for name in self.order if name in kinds),
+            key=self.key if has_key else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     kind: pa.DataType
-    sources: tuple[Identity, ...]
+    number: int
     default: pa.Scalar | None = None
 
 
@@ -95,18 +123,14 @@ def make_change(
 
 
 def evolved(
-    visible: pa.Schema,
-    before: Definition | None,
-    known: Iterable[Identity],
-    change: Change,
-    table: str,
+    visible: pa.Schema, before: Definition | None, last_id: int, change: Change, table: str
 ) -> wire.Definition:
     """The definition of a table after a change.
 
     Args:
-        visible: Its columns as its files in this log show them.
+        visible: Its columns as its files in this log show them, with their ids.
         before: Its definition so far.
-        known: Columns of files that the log has ever had, as far as it knows.
+        last_id: The highest id that one of its columns ever had.
     Raises:
         UsageError: There is no such column, or it is named twice.
         SchemaConflict: A name is taken, or a type doesn't hold what the column holds.
@@ -114,70 +138,53 @@ def evolved(
             key of such types.
     """
     columns = {each.name: _column(each, before, change) for each in visible}
-    taken = set(known).union(change.gone)
-    dropped = set(change.gone)
-    if before is not None:
-        taken |= before.identities()
-        dropped |= before.dropped
-    for name in _present(change.drop, columns, table, lenient=change.lenient):
-        dropped.update(columns.pop(name).sources)
-    columns = _renamed(columns, taken, change, table)
-    _add(columns, taken, change, table)
+    for name in _present(change.drop, columns, table):
+        del columns[name]
+    columns = _renamed(columns, change, table)
+    last_id = _add(columns, last_id, change, table)
     _widen(columns, change, table)
     columns = _ordered(columns, change, table)
     if not columns:
         raise InvalidSchema(
             f"Table {table!r} would have no columns", key=table, hint="Keep one, or drop the table"
         )
-    used = {source for column in columns.values() for source in column.sources}
-    # What files may have under a name that means something else now, or nothing, is never read.
-    names = {name for name, _ in used | dropped}
-    dropped |= {one for one in taken if one[0] in names}
-    fields = [field_of(name, c.kind, c.sources[0][1]) for name, c in columns.items()]
-    schema = pa.schema(fields)
+    schema = pa.schema([column_of(name, c.kind, c.number) for name, c in columns.items()])
     check_writable(schema)
     check_zones(schema)
     defaults = {name: c.default for name, c in columns.items() if c.default is not None}
-    sources = {name: column.sources for name, column in columns.items()}
     key = _key(columns, before, change, table)
-    return encode_definition(table, schema, sources, defaults, dropped - used, key=key)
+    return encode_definition(table, schema, defaults, last_id, key=key)
 
 
 def _column(shown: pa.Field, before: Definition | None, change: Change) -> _Column:
-    name, kind = shown.name, plain_type(shown.type)
-    if before is None or name not in before.sources:
-        return _Column(kind, ((name, generation(shown)),))
+    name, kind, number = shown.name, plain_type(shown.type), column_id(shown)
     # Of one that goes the type may be anybody's, as files may disagree about it.
-    value = None if name in change.drop else before.defaults.get(name)
+    value = None if before is None or name in change.drop else before.defaults.get(name)
     if value is not None and not fits(value.type, kind):
+        assert before is not None
         raise SchemaConflict(
             f"Column {name!r} of table {before.table!r} has a default of type {value.type}, and "
             f"its files have {kind}",
             key=name,
             hint="Drop the column, or remove these files first",
         )
-    return _Column(kind, before.sources[name], None if value is None else value.cast(kind))
+    return _Column(kind, number, None if value is None else value.cast(kind))
 
 
-def _renamed(
-    columns: Mapping[str, _Column], taken: set[Identity], change: Change, table: str
-) -> dict[str, _Column]:
-    old = list(_present(change.rename, columns, table, lenient=change.lenient))
+def _renamed(columns: Mapping[str, _Column], change: Change, table: str) -> dict[str, _Column]:
+    old = list(_present(change.rename, columns, table))
     new = {name: change.rename[name] for name in old}
     found: dict[str, _Column] = {}
     for name, column in columns.items():
         called = new.get(name, name)
         if called in found or (called in columns and called not in new and name in new):
             raise _is_taken(called, table)
-        if name in new and called != name:
-            identity = _next(called, taken, change)
-            found[called] = replace(column, sources=(identity, *column.sources))
-        else:
-            found[called] = column
+        found[called] = column
     return found
 
 
-def _add(columns: dict[str, _Column], taken: set[Identity], change: Change, table: str) -> None:
+def _add(columns: dict[str, _Column], last_id: int, change: Change, table: str) -> int:
+    """Add columns; the highest id then."""
     for name in change.default:
         if name not in change.add:
             raise UsageError(
@@ -189,18 +196,17 @@ def _add(columns: dict[str, _Column], taken: set[Identity], change: Change, tabl
         value = change.default.get(name)
         default = None if value is None else _value(name, value, kind)
         if name in columns:
-            if change.lenient and columns[name].kind.equals(kind):
-                _refuse_other_default(name, columns[name].default, default, table)
-                continue
             raise _is_taken(name, table)
-        columns[name] = _Column(kind, (_next(name, taken, change),), default)
+        last_id += 1
+        columns[name] = _Column(kind, last_id, default)
+    return last_id
 
 
 def _refuse_other_default(
-    name: str, stands: pa.Scalar | None, asked: pa.Scalar | None, table: str
+    name: str, stands: pa.Scalar | None, asked: pa.Scalar, table: str
 ) -> None:
     """Refuse a default for a column that a log has already with another one, or with none."""
-    if asked is None or (stands is not None and asked.equals(stands)):
+    if stands is not None and asked.equals(stands):
         return
     has = "no default" if stands is None else f"the default {stands.as_py()!r:.60}"
     raise SchemaConflict(
@@ -213,7 +219,7 @@ def _refuse_other_default(
 
 
 def _widen(columns: dict[str, _Column], change: Change, table: str) -> None:
-    for name in _present(change.widen, columns, table, lenient=change.lenient):
+    for name in _present(change.widen, columns, table):
         column, kind = columns[name], change.widen[name]
         wider = widen(column.kind, kind)
         if wider is None or not _normal(wider).equals(kind):
@@ -230,7 +236,7 @@ def _widen(columns: dict[str, _Column], change: Change, table: str) -> None:
 
 
 def _ordered(columns: dict[str, _Column], change: Change, table: str) -> dict[str, _Column]:
-    first = list(_present(change.order, columns, table, lenient=change.lenient))
+    first = list(_present(change.order, columns, table))
     return {name: columns[name] for name in dict.fromkeys([*first, *columns])}
 
 
@@ -247,9 +253,7 @@ def _key(
     found = tuple(change.rename.get(name, name) for name in now)
     lost = set(now).intersection(change.drop)  # whether or not another has its name now
     if change.key is not None:
-        wanted = tuple(_present(change.key, columns, table, lenient=change.lenient))
-        if len(wanted) == len(change.key):  # else rows of this log have no such key
-            found, lost = wanted, set()
+        found, lost = tuple(_present(change.key, columns, table)), set()
     for name in sorted(lost):
         raise UsageError(
             f"Column {name!r} is of the key of table {table!r}, and can't be dropped",
@@ -260,35 +264,21 @@ def _key(
     return found
 
 
-def _next(name: str, taken: set[Identity], change: Change) -> Identity:
-    """A column of a name that no file has yet."""
-    used = [number for known, number in taken if known == name]
-    number = max([*(number + 1 for number in used), change.floor.get(name, 0)])
-    if number > MAX_GENERATION:
-        raise InvalidSchema(f"Column {name!r} was dropped too often", key=name)
-    taken.add((name, number))
-    return name, number
-
-
-def _present(
-    names: Iterable[str], columns: Mapping[str, _Column], table: str, *, lenient: bool
-) -> list[str]:
+def _present(names: Iterable[str], columns: Mapping[str, _Column], table: str) -> list[str]:
     """Names of columns that there are.
 
     Raises:
         UsageError: There is no such column.
     """
-    found = []
-    for name in names:
-        if name in columns:
-            found.append(name)
-        elif not lenient:
+    wanted = list(names)
+    for name in wanted:
+        if name not in columns:
             raise UsageError(
                 f"Table {table!r} has no column {name!r}",
                 key=name,
                 hint=f"It has: {some_names(list(columns))}",
             )
-    return found
+    return wanted
 
 
 def _is_taken(name: str, table: str) -> SchemaConflict:

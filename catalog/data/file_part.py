@@ -42,7 +42,7 @@ class FilePart:
         key: Its object, relative to the root.
         size_bytes: Exact.
         row_count: As the log says.
-        schema: Its own, with column identity.
+        schema: Its own, with the ids of columns.
         shown: What readers see of it; None: what it has.
         fingerprint: Of the schema, as the log keeps it.
         footer_bytes, footer_digest: Of its footer; 0 or zeros: unknown.

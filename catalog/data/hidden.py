@@ -66,7 +66,7 @@ class RowTest(Protocol):
     """A test of rows, which can be sent to another process."""
 
     def bound(self, schema: pa.Schema, key: str) -> BoundTest:
-        """The same for files of a schema, with column identity."""
+        """The same for files of a schema, with the ids of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Hiding:
 
     Args:
         hidden: What does.
-        schema: The file's own, with column identity.
+        schema: The file's own, with the ids of columns.
         key: The file, for errors.
 
     Attributes:

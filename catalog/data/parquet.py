@@ -62,7 +62,7 @@ def file_facts(
 
     Args:
         metadata: pyarrow FileMetaData.
-        schema: The file's Arrow schema with column identity.
+        schema: The file's Arrow schema with the ids of columns.
         size_bytes: Of the whole file.
         fingerprint: Of the schema, as the log keeps it.
     """

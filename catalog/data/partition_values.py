@@ -164,10 +164,13 @@ def tell_again(add: wire.Add, encoded: EncodedSchema, footer: bytes) -> bool:
         Whether it is, and the file's partition tells them.
     """
     try:
-        schema = decode_schema(encoded.message, encoded.generations)
+        schema = decode_schema(encoded.message)
         told = partition_columns(schema)
         own = pa.schema([field for field in schema if field.name not in told])
-        if own.names != schema.names[: len(own)] or encode_schema(own).fingerprint != footer:
+        bare = pa.schema([field.remove_metadata() for field in own])  # a file of others has no ids
+        if footer not in {encode_schema(one).fingerprint for one in (own, bare)}:
+            return False
+        if own.names != schema.names[: len(own)]:
             return False
         tell_values(add, schema)
     except (ValueError, InvalidPartition):

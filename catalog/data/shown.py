@@ -1,8 +1,8 @@
 """What a file shows: its columns as its log's definition of the table has them, each under the
-name, generation and type that readers see. Pure.
+name and type that readers see. Pure.
 
-All that reads files goes by it: a column that was renamed is found under its old name, one that was
-dropped is not found, and one that came later has its default.
+All that reads files goes by it: a column that was renamed is found under its old name, for its id
+is the same; one that was dropped is not found, and one that came later has its default.
 
 Source: docs/format.md, section 5.5.
 """
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from ..format.definitions import field_of
-from ..format.schema import generation
+from ..format.schema import column_id, column_of
 from ..format.widening import plain, widen
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Shown:
     """The columns of files of one schema.
 
     Attributes:
-        own: As the files have them, with column identity.
+        own: As the files have them, with the ids of columns.
         schema: As readers see them.
         stored: By column what the files call it; they lack the others.
         defaults: By column that they lack its value, where that isn't null.
@@ -69,28 +68,15 @@ class Shown:
         return same and all(self.stored.get(name) == name for name in self.own.names)
 
     def seen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of these columns as readers see them: under their names, with generations and
-        defaults. Types are their own; columns that are null in all rows are lacking."""
-        if not self.definition:
-            return batch
-        rows = self.found(self.schema).of(batch)
-        fields = [
-            field_of(name, rows.schema.field(name).type, generation(self.schema.field(name)))
-            for name in rows.schema.names
-        ]
-        return pa.RecordBatch.from_arrays(rows.columns, schema=pa.schema(fields))
+        """Rows of these columns as readers see them: under their names, with defaults. Types are
+        their own; columns that are null in all rows are lacking."""
+        return self.found(self.schema).of(batch) if self.definition else batch
 
     def found(self, target: pa.Schema) -> Found:
-        """What there is of the columns of a target: same name, same generation."""
-        stored, defaults = {}, {}
-        for wanted in target:
-            index = self.schema.get_field_index(wanted.name)
-            if index < 0 or generation(self.schema.field(index)) != generation(wanted):
-                continue
-            if wanted.name in self.stored:
-                stored[wanted.name] = self.stored[wanted.name]
-            elif wanted.name in self.defaults:
-                defaults[wanted.name] = self.defaults[wanted.name]
+        """What there is of the columns of a target, by their names."""
+        names = target.names
+        stored = {name: self.stored[name] for name in names if name in self.stored}
+        defaults = {name: self.defaults[name] for name in names if name in self.defaults}
         return Found(stored, defaults)
 
 
@@ -102,29 +88,27 @@ def shown(own: pa.Schema, definition: Definition | None) -> Shown:
     """
     if definition is None:
         return Shown(own, own, {name: name for name in own.names})
-    names = {(each.name, generation(each)): each.name for each in own}
+    names = {number: each.name for each in own if (number := column_id(each))}
     fields: list[pa.Field] = []
     stored: dict[str, str] = {}
     for declared in definition.schema:
-        name, kind = declared.name, declared.type
-        source = next((one for one in definition.sources[name] if one in names), None)
-        if source is not None:
-            stored[name] = names[source]
-            held = own.field(names[source]).type
+        name, kind, number = declared.name, declared.type, column_id(declared)
+        if number in names:
+            stored[name] = names[number]
+            held = own.field(stored[name]).type
             # Never cast with loss: what doesn't fit shows as it is, and conflicts.
             kind = kind if fits(held, kind) else held
-        fields.append(field_of(name, kind, generation(declared)))
-    known = definition.identities()
+        fields.append(column_of(name, kind, number))
     for each in own:
-        if (each.name, generation(each)) not in known and each.name not in definition.sources:
-            fields.append(field_of(each.name, each.type, generation(each)))
+        if column_id(each) > definition.last_id and each.name not in definition.schema.names:
+            fields.append(column_of(each.name, each.type, column_id(each)))
             stored[each.name] = each.name
     lacking = {name: value for name, value in definition.defaults.items() if name not in stored}
     return Shown(own, pa.schema(fields), stored, lacking, definition.name)
 
 
 def readable_columns(schema: pa.Schema, target: pa.Schema) -> list[str]:
-    """What rows of a schema have of the columns of a target: same name, same generation."""
+    """What rows of a schema have of the columns of a target, by their names."""
     return list(shown(schema, None).found(target).stored)
 
 

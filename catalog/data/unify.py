@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import SchemaConflict
-from ..format.schema import GENERATION, encode_schema, generation
+from ..format.schema import encode_schema
 from ..format.widening import common_type, plain, widen
 
 if TYPE_CHECKING:
@@ -47,31 +47,21 @@ class FileSchema:
 def unify(schemas: Sequence[FileSchema], table: str) -> pa.Schema:
     """The one schema that a cut's files of a table are read with.
 
-    Columns come in the order in which they are first seen; each has the common type of its types; a
-    column whose name has several generations counts in its newest only. All columns are nullable.
+    Columns come in the order in which they are first seen, by their names; each has the common type
+    of its types. All columns are nullable.
 
     Raises:
         SchemaConflict: Two types of one column have no safe common type. Names column, types,
             writers and a file of each.
     Source: docs/format.md, section 5.3.
     """
-    newest: dict[str, int] = {}
-    for item in schemas:
-        for field in item.schema:
-            newest[field.name] = max(newest.get(field.name, 0), generation(field))
     found: dict[str, dict[Hashable, tuple[pa.DataType, FileSchema]]] = {}
     for item in schemas:
         for field in item.schema:
-            if generation(field) == newest[field.name]:
-                seen = found.setdefault(field.name, {})
-                seen.setdefault(type_key(field.type), (field.type, item))
+            seen = found.setdefault(field.name, {})
+            seen.setdefault(type_key(field.type), (field.type, item))
     types = {name: _common(name, table, list(seen.values())) for name, seen in found.items()}
-    return pa.schema(
-        [
-            pa.field(name, kind, metadata={GENERATION: str(newest[name])} if newest[name] else None)
-            for name, kind in types.items()
-        ]
-    )
+    return pa.schema(list(types.items()))
 
 
 def type_key(kind: pa.DataType) -> Hashable:
@@ -155,7 +145,8 @@ def distinct(schemas: Iterable[FileSchema]) -> list[FileSchema]:
     seen: set[bytes] = set()
     kept = []
     for item in schemas:
-        fingerprint = encode_schema(item.schema).fingerprint
+        plain = pa.schema([field.remove_metadata() for field in item.schema])
+        fingerprint = encode_schema(plain).fingerprint
         if fingerprint not in seen:
             seen.add(fingerprint)
             kept.append(item)

@@ -1,4 +1,4 @@
-"""Definitions: what the columns of a table are, and what files call them. Pure.
+"""Definitions: what the columns of a table are now, each by its id. Pure.
 
 Source: docs/format.md, section 5.5.
 """
@@ -6,7 +6,6 @@ Source: docs/format.md, section 5.5.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,7 @@ import pyarrow as pa
 from ...errors import CorruptObject, InvalidSchema
 from ..wire import lakelog_transaction_pb2 as wire
 from .messages import parse_message
-from .schema import GENERATION, MAX_GENERATION, decode_schema, encode_schema, generation
+from .schema import MAX_COLUMN_ID, column_id, decode_schema, encode_schema, with_column_id
 from .statistics import bound_type, decode_bounds, encode_bound
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 FEATURE: Final = "definitions"
 MAX_DEFAULT_BYTES: Final = 1 << 16
-Identity = tuple[str, int]  # of a column in files: name and generation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,74 +31,69 @@ class Definition:
 
     Attributes:
         table: Whose.
-        schema: The columns that are declared, with their generations.
-        sources: By column what files call it, the newest first.
-        defaults: By column its value in files that have none of its sources; null where there is
-            none.
-        dropped: Columns of files that are not read any more.
+        schema: The columns that are declared, with their ids.
+        defaults: By column its value in files that lack it; null where there is none.
+        last_id: The highest id that the table has given away: columns of files up to it that are
+            not declared are not read.
         key: Columns of which readers give one row for each value; empty for none.
         name: 16 bytes that tell it from others.
     """
 
     table: str
     schema: pa.Schema
-    sources: Mapping[str, tuple[Identity, ...]]
     defaults: Mapping[str, pa.Scalar]
-    dropped: frozenset[Identity]
+    last_id: int
     key: tuple[str, ...] = ()
     name: bytes = b""
 
-    def identities(self) -> set[Identity]:
-        """All columns of files that it knows."""
-        return set(self.dropped).union(*self.sources.values())
-
-
-def field_of(name: str, kind: pa.DataType, number: int) -> pa.Field:
-    """A column of a generation."""
-    return pa.field(name, kind, metadata={GENERATION: str(number)} if number else None)
+    def ids(self) -> dict[str, int]:
+        """The ids of the declared columns, by their names."""
+        return {field.name: column_id(field) for field in self.schema}
 
 
 def encode_definition(
     table: str,
     schema: pa.Schema,
-    sources: Mapping[str, Iterable[Identity]],
     defaults: Mapping[str, pa.Scalar],
-    dropped: Iterable[Identity],
+    last_id: int,
     *,
     key: Iterable[str] = (),
 ) -> wire.Definition:
-    """A definition as the log has it."""
-    message = wire.Definition(table=table, arrow_schema=encode_schema(schema).message, key=key)
+    """A definition as the log has it.
+
+    Args:
+        schema: The columns, with their ids.
+    """
+    plain = pa.schema([field.remove_metadata() for field in schema])
+    message = wire.Definition(
+        table=table, arrow_schema=encode_schema(plain).message, last_id=last_id, key=key
+    )
     for field in schema:
-        column = message.columns.add()
-        for name, number in sources[field.name]:
-            column.sources.add(column=name, generation=number)
+        column = message.columns.add(id=column_id(field), name=field.name)
         if field.name in defaults:
             column.default = encode_value(defaults[field.name], field.name)
-    for name, number in sorted(dropped, key=lambda item: (item[0].encode(), item[1])):
-        message.dropped.add(column=name, generation=number)
     return message
+
+
+def no_columns(table: str, last_id: int) -> wire.Definition:
+    """What a log says of a table that it has forgotten: which ids are not to be given again."""
+    return encode_definition(table, pa.schema([]), {}, last_id)
 
 
 def definition_problem(message: wire.Definition) -> str:
     """Which rule (E) a definition breaks; empty for none."""
-    if not message.columns or not all(column.sources for column in message.columns):
-        return "defines a table without columns, or a column that files call nothing"
-    sources = [_identity(item) for column in message.columns for item in column.sources]
-    dropped = [_identity(item) for item in message.dropped]
-    everything = [*sources, *dropped]
-    if not all(name and number <= MAX_GENERATION for name, number in everything):
-        return "defines columns of names or generations that can't be"
-    if len(set(everything)) < len(everything):
-        return "defines two columns that files call the same"
-    names = [column.sources[0].column for column in message.columns]
+    ids = [column.id for column in message.columns]
+    names = [column.name for column in message.columns]
+    if not message.last_id <= MAX_COLUMN_ID:
+        return "has a last id that can't be"
+    if not all(1 <= number <= message.last_id for number in ids) or not all(names):
+        return "defines columns of names or ids that can't be"
+    if len(set(ids)) < len(ids):
+        return "defines two columns of one id"
     if len(set(names)) < len(names):
         return "defines two columns of one name"
     if len(set(message.key)) < len(message.key) or not set(names).issuperset(message.key):
         return "has a key of columns that it doesn't declare, or of one twice"
-    ordered = [(name.encode(), number) for name, number in dropped]
-    if not all(low < high for low, high in itertools.pairwise(ordered)):
-        return "drops columns out of order"
     if any(len(column.default) > MAX_DEFAULT_BYTES for column in message.columns):
         return "defines a default of too many bytes"
     return ""
@@ -126,18 +119,14 @@ def decode_definition(message: wire.Definition, where: str) -> Definition:
     Raises:
         CorruptObject: Its schema can't be read by this Arrow, or doesn't fit the rest.
     """
-    sources = {
-        column.sources[0].column: tuple(_identity(item) for item in column.sources)
-        for column in message.columns
-    }
-    numbers = [(name, found[0][1]) for name, found in sources.items() if found[0][1]]
     try:
-        schema = decode_schema(message.arrow_schema, numbers)
-        if schema.names != list(sources):
+        schema = decode_schema(message.arrow_schema)
+        if schema.names != [column.name for column in message.columns]:
             raise ValueError("its schema has other columns than it declares")
+        columns = list(zip(schema, message.columns, strict=True))
         defaults = {
             field.name: decode_value(column.default, field.type)
-            for field, column in zip(schema, message.columns, strict=True)
+            for field, column in columns
             if column.HasField("default")
         }
     except ValueError as error:
@@ -147,10 +136,9 @@ def decode_definition(message: wire.Definition, where: str) -> Definition:
             hint="Its files can be listed, its rows can't be read. Was it written by a newer "
             "Arrow?",
         ) from error
-    dropped = frozenset(_identity(item) for item in message.dropped)
+    schema = pa.schema([with_column_id(field, column.id) for field, column in columns])
     name = name_of(message.SerializeToString(deterministic=True))
-    key = tuple(message.key)
-    return Definition(message.table, schema, sources, defaults, dropped, key, name)
+    return Definition(message.table, schema, defaults, message.last_id, tuple(message.key), name)
 
 
 def name_of(message: bytes) -> bytes:
@@ -208,12 +196,3 @@ def decode_value(raw: bytes, kind: pa.DataType) -> pa.Scalar:
     if not value.cast(bounds).equals(found):
         raise ValueError(f"a default that is no {kind}")
     return value[0]
-
-
-def generations_in(schema: pa.Schema) -> set[Identity]:
-    """The columns of a file, by what identifies them."""
-    return {(field.name, generation(field)) for field in schema}
-
-
-def _identity(item: wire.ColumnIdentity) -> Identity:
-    return item.column, item.generation

@@ -50,8 +50,8 @@ def tombstone_problem(item: wire.Tombstone) -> str:
         return problem
     if not item.HasField("columns"):
         return ""
-    if item.columns.table != item.table or item.columns.dropped:
-        return "deletes rows by columns of another table, or by dropped ones"
+    if item.columns.table != item.table or not item.columns.columns:
+        return "deletes rows by columns of another table, or by none"
     return definition_problem(item.columns)
 
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .schema import MAX_GENERATION, decode_schema, encode_schema
+from .schema import decode_schema, encode_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +101,6 @@ def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) ->
         "first_clock": str(meta.first_clock),
         "last_clock": str(meta.last_clock),
         "schema": base64.b64encode(schema.message).decode(),
-        "generations": json.dumps(dict(schema.generations), ensure_ascii=False),
         "log_id": meta.log_id.hex(),
         "incarnation": str(meta.incarnation),
         "slot_seed": meta.slot_seed.hex(),
@@ -135,7 +134,6 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
         raise ValueError(f"footer version {own['version']}, this lakelog reads {VERSION}")
     try:
         replaces = _replaces(own["replaces"])
-        generations = _generations(own["generations"])
         transaction_id = bytes.fromhex(own["transaction_id"])
         log_id, slot_seed = bytes.fromhex(own["log_id"]), bytes.fromhex(own["slot_seed"])
         if {len(transaction_id), len(log_id), len(slot_seed)} != {16}:
@@ -152,7 +150,7 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
             epoch=int(own["epoch"]),
             first_clock=int(own["first_clock"]),
             last_clock=int(own["last_clock"]),
-            schema=decode_schema(base64.b64decode(own["schema"], validate=True), generations),
+            schema=decode_schema(base64.b64decode(own["schema"], validate=True)),
             log_id=log_id,
             incarnation=int(own["incarnation"]),
             slot_seed=slot_seed,
@@ -196,13 +194,3 @@ def _replaces(text: str) -> tuple[tuple[str, str], ...]:
 
 def _is_file(pair: object) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
-
-
-def _generations(text: str) -> tuple[tuple[str, int], ...]:
-    found = json.loads(text)
-    sound = isinstance(found, dict) and all(
-        type(number) is int and 1 <= number <= MAX_GENERATION for number in found.values()
-    )
-    if not sound:
-        raise ValueError("generations of a wrong form")
-    return tuple(sorted(found.items(), key=lambda item: item[0].encode()))

@@ -21,7 +21,7 @@ from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import parse_message
 from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
-from .schema import MAX_GENERATION, PARTITION_COLUMNS, fingerprint
+from .schema import PARTITION_COLUMNS, fingerprint
 from .segments import MAX_NUMBER, MAX_TIME_US
 from .wire_kinds import FILES, REFERENCES
 
@@ -211,18 +211,8 @@ def _check_table(table: str, key: str) -> None:
 
 def _check_schema(schema: wire.Schema, key: str) -> None:
     _check_table(schema.table, key)
-    names = [item.column.encode() for item in schema.generations]
-    ascending = all(low < high for low, high in itertools.pairwise(names))
-    numbers = [item.generation for item in schema.generations]
-    sane = all(names) and all(1 <= number <= MAX_GENERATION for number in numbers)
-    _require(ascending and sane, key, "has generations of columns that can't be")
-    found = fingerprint(schema.arrow_schema, generations_of(schema))
+    found = fingerprint(schema.arrow_schema)
     _require(schema.fingerprint == found, key, "holds a schema that its fingerprint doesn't name")
-
-
-def generations_of(schema: wire.Schema) -> tuple[tuple[str, int], ...]:
-    """Columns and generations of a Schema action."""
-    return tuple((item.column, item.generation) for item in schema.generations)
 
 
 def _check_identity(identity: wire.Identity, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Schemas: their fingerprints and messages, the identity of columns, and what can be written. Pure.
+"""Schemas: their fingerprints and messages, the ids of columns, and what can be written. Pure.
 
 Source: docs/format.md, section 5.3.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -15,13 +15,13 @@ from ...errors import InvalidSchema
 from .ipc_sizes import check_schema_form
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
-GENERATION: Final = b"lakelog.generation"
+COLUMN_ID: Final = b"PARQUET:field_id"  # Arrow's name for the id of a column in a Parquet schema
+MAX_COLUMN_ID: Final = (1 << 31) - 1
 PARTITION: Final = {b"lakelog.partition": b"name"}  # of a column that is not in the file
 PARTITION_COLUMNS: Final = "partition_columns"  # the feature that such a column needs
 ONCE: Final = {b"lakelog.key": b"once"}  # of columns whose values together no two rows have
-MAX_GENERATION: Final = 999_999_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,11 @@ class EncodedSchema:
 
     Attributes:
         fingerprint: 16 bytes that name it.
-        message: Arrow IPC schema message, without metadata.
-        generations: Top-level columns whose generation isn't 0, ascending by name (UTF-8 order).
+        message: Arrow IPC schema message, without metadata but for ids and marks of columns.
     """
 
     fingerprint: bytes
     message: bytes
-    generations: tuple[tuple[str, int], ...] = ()
 
 
 def features_of(message: bytes) -> tuple[str, ...]:
@@ -58,81 +56,117 @@ def once_columns(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if ONCE.items() <= (field.metadata or {}).items()]
 
 
-def generation(field: pa.Field) -> int:
-    """The generation of a column: 0 until a column of its name was dropped and added again."""
-    return int((field.metadata or {}).get(GENERATION, b"0"))
+def column_id(field: pa.Field) -> int:
+    """The id of a column in its table's log; 0 if it has none, or what is no id."""
+    text = (field.metadata or {}).get(COLUMN_ID, b"")
+    number = int(text) if text.isdigit() and len(text) <= 10 else 0
+    return number if number <= MAX_COLUMN_ID and str(number).encode() == text else 0
 
 
-def fingerprint(message: bytes, generations: Sequence[tuple[str, int]] = ()) -> bytes:
+def column_of(name: str, kind: pa.DataType, number: int) -> pa.Field:
+    """A column with an id; 0: without."""
+    return pa.field(name, kind, metadata={COLUMN_ID: str(number)} if number else None)
+
+
+def with_column_id(field: pa.Field, number: int) -> pa.Field:
+    """A column with this id and no other metadata, whichever it had."""
+    return pa.field(field.name, _bare(field.type), field.nullable, {COLUMN_ID: str(number)})
+
+
+def fingerprint(message: bytes) -> bytes:
     """The name of a schema in a log, 16 bytes. Source: docs/format.md, section 5.3."""
-    digest = hashlib.sha256(len(message).to_bytes(4, "little") + message)
-    for name, number in generations:
-        raw = name.encode()
-        digest.update(len(raw).to_bytes(4, "little") + raw + number.to_bytes(4, "little"))
-    return digest.digest()[:16]
+    return hashlib.sha256(message).digest()[:16]
 
 
 def encode_schema(
     schema: pa.Schema, by_partition: Collection[str] = (), once: Collection[str] = ()
 ) -> EncodedSchema:
-    """A schema as the log keeps it: metadata is left out, generations stand beside it.
+    """A schema as the log keeps it: of its metadata only the ids of columns stay.
 
     Args:
         by_partition: The columns whose values are told by the names of partitions. Only these are
             marked so, whatever metadata the schema brings along.
         once: The columns whose values together no two rows have; likewise.
     """
-    found = {field.name: generation(field) for field in schema}
-    numbers = sorted(((n, g) for n, g in found.items() if g), key=lambda item: item[0].encode())
     marks = [(PARTITION, frozenset(by_partition)), (ONCE, frozenset(once))]
     plain = pa.schema([_marked(field, marks) for field in schema])
     message: bytes = plain.serialize().to_pybytes()
-    return EncodedSchema(fingerprint(message, numbers), message, tuple(numbers))
+    return EncodedSchema(fingerprint(message), message)
 
 
-def decode_schema(message: bytes, generations: Sequence[tuple[str, int]] = ()) -> pa.Schema:
+def decode_schema(message: bytes) -> pa.Schema:
     """The schema of an Arrow IPC schema message.
 
     Returns:
-        With the generations that aren't 0 in the metadata of its fields, and the marks of columns
-        whose values are told by the names of partitions, or that no two rows share.
+        With the ids of its columns in the metadata of its fields, and the marks of columns whose
+        values are told by the names of partitions, or that no two rows share.
     Raises:
         ValueError: Not an Arrow schema, or one with a name that is no text, or two columns of one
-            name.
+            name or of one id.
     """
     check_schema_form(message)
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message))
-        numbers = dict(generations)
-        fields = []
         marks = [(PARTITION, partition_columns(schema)), (ONCE, once_columns(schema))]
         for field in schema:
             _read_text(field.type)
-            number = numbers.get(field.name)
-            told: dict[bytes, Any] = {GENERATION: str(number)} if number else {}
-            fields.append(_marked(field, marks, told))
+        fields = [_marked(field, marks) for field in schema]
     except Exception as error:  # extension types run code of whoever registered them
         raise ValueError(f"not an Arrow schema: {error}") from error
     if len({field.name for field in fields}) < len(fields):
         raise ValueError("two columns of one name")
+    ids = [number for number in map(column_id, fields) if number]
+    if len(set(ids)) < len(ids):
+        raise ValueError("two columns of one id")
     return pa.schema(fields)
 
 
+def decode_log_schema(message: bytes) -> pa.Schema:
+    """The schema of a table's files, as its log names it.
+
+    Raises:
+        ValueError: As `decode_schema`; or a column has no id.
+    """
+    schema = decode_schema(message)
+    if not all(map(column_id, schema)):
+        raise ValueError("a column without an id")
+    return schema
+
+
 def _marked(
-    field: pa.Field,
-    marks: Iterable[tuple[Mapping[bytes, bytes], Collection[str]]],
-    told: Mapping[bytes, Any] | None = None,
+    field: pa.Field, marks: Iterable[tuple[Mapping[bytes, bytes], Collection[str]]]
 ) -> pa.Field:
-    """A field with no metadata but this, and the marks that it bears."""
-    found = dict(told or {})
+    """A field with no metadata but its id, and the marks that it bears."""
+    number = column_id(field)
+    found: dict[bytes, bytes] = {COLUMN_ID: str(number).encode()} if number else {}
     for mark, names in marks:
         if field.name in names:
             found |= mark
-    return field.with_metadata(found or None)
+    return pa.field(field.name, _bare(field.type), field.nullable, found or None)
+
+
+def _bare(kind: pa.DataType) -> pa.DataType:
+    """A type without metadata inside: ids of others there would meet those of the log's columns."""
+    types = pa.types
+
+    def inner(field: pa.Field) -> pa.Field:
+        return pa.field(field.name, _bare(field.type), field.nullable)
+
+    if types.is_struct(kind):
+        return pa.struct([inner(kind.field(at)) for at in range(kind.num_fields)])
+    if types.is_list(kind):
+        return pa.list_(inner(kind.value_field))
+    if types.is_large_list(kind):
+        return pa.large_list(inner(kind.value_field))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(inner(kind.value_field), kind.list_size)
+    if types.is_map(kind):
+        return pa.map_(inner(kind.key_field), inner(kind.item_field), kind.keys_sorted)
+    return kind
 
 
 def pack_schema(schema: pa.Schema) -> bytes:
-    """A schema with its generations as bytes, to be handed to another process."""
+    """A schema with the ids of its columns as bytes, to be handed to another process."""
     packed: bytes = schema.serialize().to_pybytes()
     return packed
 

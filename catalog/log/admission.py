@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
 from .again import check_again
-from .columns_changed import refuse_changed_columns
+from .column_ids import refuse_changed_columns
 from .conflicts import has_to_wait, refuse_conflict, told_by_whom
 from .features import check_writer_features
 from .operations import check_rows

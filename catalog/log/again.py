@@ -150,7 +150,6 @@ def schemas_again(head: State, entries: Iterable[SchemaEntry]) -> list[wire.Acti
             table=entry.table,
             fingerprint=entry.fingerprint,
             arrow_schema=entry.message,
-            generations=[wire.Generation(column=n, generation=g) for n, g in entry.generations],
             key=entry.key,
             sort_order=entry.sort_order,
         )

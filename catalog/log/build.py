@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ...errors import UsageError
 from ..format.frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
 from ..format.names import successor_uuid
-from ..format.objects import encode_transaction, generations_of
+from ..format.objects import encode_transaction
 from ..format.pieces import Attachments
 from ..format.run import files_rows
 from ..format.schema import decode_schema, features_of
@@ -69,6 +69,7 @@ class Intent:
         folds_names: Whether files were adopted on a store that doesn't tell all names apart.
         columns_of: By table the name of the definition that its columns had when files were added,
             rows were deleted by a predicate, or it was defined anew; empty for none.
+        last_ids: By table that is defined anew the highest id that its columns had before.
         asked: The operations that were asked for by name: see `operations.inferred`.
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
@@ -99,6 +100,7 @@ class Intent:
     begun: Moment | None = None
     folds_names: bool = False
     columns_of: dict[str, bytes] = field(default_factory=dict)
+    last_ids: dict[str, int] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     claims: list[Claim] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
@@ -271,12 +273,7 @@ def identity_action(writer: str, database: str, begun_at_us: int = 0) -> wire.Ac
 
 def schema_actions(table: str, schema: EncodedSchema) -> list[wire.Action]:
     """The action that names a schema, after the one that requires what it takes to read it."""
-    item = wire.Schema(
-        table=table,
-        fingerprint=schema.fingerprint,
-        arrow_schema=schema.message,
-        generations=[wire.Generation(column=n, generation=g) for n, g in schema.generations],
-    )
+    item = wire.Schema(table=table, fingerprint=schema.fingerprint, arrow_schema=schema.message)
     return [*upgrade_actions(schema.message), wire.Action(schema=item)]
 
 
@@ -353,10 +350,7 @@ def _schemas(
         if item.WhichOneof("kind") == "schema"
     }
     wanted = {(add.table, add.schema_fingerprint) for add in adds}
-    found = {
-        identity: decode_schema(schema.arrow_schema, generations_of(schema))
-        for identity, schema in fresh.items()
-    }
+    found = {identity: decode_schema(schema.arrow_schema) for identity, schema in fresh.items()}
     missing = wanted - found.keys()
     if missing:
         known = schemas_with(state, {table for table, _ in missing})

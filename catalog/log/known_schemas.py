@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ...errors import CorruptObject
 from ..format.columns import rows_to_table
-from ..format.objects import generations_of
 from ..format.path_column import table_ranges
-from ..format.schema import MAX_GENERATION, decode_schema, fingerprint
+from ..format.schema import decode_log_schema, fingerprint
 from ..format.segment_bytes import decode_segment
 from ..format.segments import SCHEMAS_COLUMNS
 from ..format.wire_kinds import SCHEMAS
@@ -42,7 +41,6 @@ class SchemaEntry:
         table: Whose it is.
         fingerprint: Its name, 16 bytes.
         message: Its Arrow IPC message, as in the log.
-        generations: Columns whose generation isn't 0.
         revision: Where it was first named.
         where: The object it was read from, for errors.
     """
@@ -50,7 +48,6 @@ class SchemaEntry:
     table: str
     fingerprint: bytes
     message: bytes
-    generations: tuple[tuple[str, int], ...]
     key: tuple[str, ...]
     sort_order: tuple[str, ...]
     revision: int
@@ -58,13 +55,13 @@ class SchemaEntry:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema, with generations in the fields' metadata.
+        """The Arrow schema, with the ids of columns in the fields' metadata.
 
         Raises:
             CorruptObject: This Arrow can't read it.
         """
         try:
-            return decode_schema(self.message, self.generations)
+            return decode_log_schema(self.message)
         except ValueError as error:
             raise CorruptObject(
                 f"{self.where} holds an invalid schema of table {self.table!r}: {error}",
@@ -117,9 +114,8 @@ class KnownSchemas:
                 item = action.schema
                 self._learn(
                     SchemaEntry(
-                        item.table, item.fingerprint, item.arrow_schema, generations_of(item),
-                        tuple(item.key), tuple(item.sort_order), transaction.message.revision,
-                        transaction.key,
+                        item.table, item.fingerprint, item.arrow_schema, tuple(item.key),
+                        tuple(item.sort_order), transaction.message.revision, transaction.key,
                     )
                 )  # fmt: skip
             elif kind == "forget":
@@ -192,16 +188,11 @@ def schema_entries(rows: pa.Table, where: str) -> list[SchemaEntry]:
     """The rows of a SCHEMAS segment, as entries."""
     return [
         SchemaEntry(
-            row["table"], row["fingerprint"], row["arrow_schema"], _generations(row),
-            tuple(row["key"] or ()), tuple(row["sort_order"] or ()), row["revision"], where,
+            row["table"], row["fingerprint"], row["arrow_schema"], tuple(row["key"] or ()),
+            tuple(row["sort_order"] or ()), row["revision"], where,
         )
         for row in rows.to_pylist()
     ]  # fmt: skip
-
-
-def _generations(row: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-    names, numbers = row["generation_columns"] or (), row["generations"] or ()
-    return tuple(zip(names, numbers, strict=False))
 
 
 def decode_schemas(data: memoryview, piece: Piece, newest: int, *, exact: bool = False) -> pa.Table:
@@ -230,16 +221,8 @@ def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
     """
     batches = rows.to_batches(max_chunksize=_AT_ONCE)
     for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
-        generations = _generations(row)
-        names = [name.encode() for name, _ in generations]
-        sound = (
-            len(row["generation_columns"] or ()) == len(row["generations"] or ())
-            and all(names)
-            and all(low < high for low, high in itertools.pairwise(names))
-            and all(1 <= number <= MAX_GENERATION for _, number in generations)
-            and row["revision"] <= newest
-        )
-        if not sound or row["fingerprint"] != fingerprint(row["arrow_schema"], generations):
+        named = row["fingerprint"] == fingerprint(row["arrow_schema"])
+        if row["revision"] > newest or not named:
             raise CorruptObject(
                 f"{where} holds a schema of {row['table']!r} that its fingerprint doesn't name",
                 key=where,
@@ -265,9 +248,8 @@ def schema_rows(entries: Iterable[SchemaEntry]) -> pa.Table:
     ordered = sorted(entries, key=lambda entry: (entry.table.encode(), entry.fingerprint))
     rows = [
         (
-            entry.table, entry.fingerprint, entry.message,
-            [name for name, _ in entry.generations], [number for _, number in entry.generations],
-            list(entry.key), list(entry.sort_order), entry.revision,
+            entry.table, entry.fingerprint, entry.message, list(entry.key),
+            list(entry.sort_order), entry.revision,
         )
         for entry in ordered
     ]  # fmt: skip

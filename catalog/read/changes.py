@@ -5,17 +5,15 @@ Source: docs/changing.md, "What changed, row by row".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
 from ...errors import TableNotFound, UsageError, some_names
-from ..data.unify import FileSchema, distinct, only
+from ..data.unify import FileSchema, distinct
 from ..format import compute as pc
 from ..format.names import base_folder
-from ..format.schema import generation
 from ..log.state import empty_state
 from ..log.steps import GONE
 from .commits_between import Found, between
@@ -180,16 +178,7 @@ def told(
         live = tables.file_schemas(table)
     except TableNotFound:
         live = []
-    numbers: dict[str, int] = {}
-    for item in live:
-        for each in item.schema:
-            numbers[each.name] = max(generation(each), numbers.get(each.name, 0))
-    others = []
-    for item in seen(bool(live)):
-        # Another column of the same name is none that the later cut has.
-        kept = {f.name for f in item.schema if numbers.get(f.name, generation(f)) == generation(f)}
-        others.append(replace(item, schema=only(item.schema, kept)))
-    schemas = distinct([*live, *others])
+    schemas = distinct([*live, *seen(bool(live))])
     if not schemas:
         raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
     names = None if columns is None else checked(columns, schemas, table)

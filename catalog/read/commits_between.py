@@ -13,9 +13,9 @@ from ...errors import CorruptObject, MissingTransaction, SnapshotPruned
 from ..data.hidden import Bitmaps
 from ..data.scan import hidden_rows
 from ..data.shown import shown
-from ..data.told_columns import told_by as columns_told_by
 from ..format.names import base_folder
 from ..format.objects import decode_transaction
+from ..format.schema import column_id
 from ..log.replay import apply
 from ..log.steps import Steps, Told
 from ..log.touched import Marks, View
@@ -50,14 +50,14 @@ class Between:
     Attributes:
         before, after: Its states.
         steps: The steps of the table.
-        columns: By which its rows are told; None: as files have them.
+        columns: By which its rows are told.
         told: What was said between of its files by name, by this log or by others.
     """
 
     before: State
     after: State
     steps: Steps
-    columns: Definition | None
+    columns: ToldBy
     told: Sequence[Told]
 
     @property
@@ -67,7 +67,7 @@ class Between:
 
     def shown(self, fingerprint: bytes) -> Shown:
         """What files of a schema are told by."""
-        return shown(self.steps.schemas[fingerprint].schema, self.columns)
+        return self.columns.shown(self.steps.schemas[fingerprint].schema)
 
 
 class Found(NamedTuple):
@@ -110,10 +110,30 @@ def between(
     return Between(before, state, steps, told_columns(told_by, before, table, others), told)
 
 
+class ToldBy(NamedTuple):
+    """The columns by which rows of one log are told that are of an earlier point in time: those
+    that the table has now, whatever they were called then.
+
+    Attributes:
+        last: What the log says of them; None: files have them so.
+        before: Of a table that the log has forgotten since, what it said before that.
+    """
+
+    last: Definition | None
+    before: Definition | None = None
+
+    def shown(self, schema: pa.Schema) -> Shown:
+        """What files of a schema are told by."""
+        last = self.last
+        if last is None or last.schema.names or max(map(column_id, schema)) > last.last_id:
+            return shown(schema, last)
+        return shown(schema, self.before)
+
+
 def told_columns(
     told: CutTables, before: State, table: str, others: Sequence[Definition] = ()
-) -> Definition | None:
-    """The columns by which rows of one log are told that are of an earlier point in time.
+) -> ToldBy:
+    """The columns by which rows of a log are told.
 
     Args:
         told: The tables of the cut that has these columns.
@@ -121,11 +141,9 @@ def told_columns(
         others: What commits since said of the columns.
     """
     (state,) = (each for each in told.states if each.writer == before.writer)
-    last, first = state.definitions.of(table), before.definitions.of(table)
-    shown_by = []
-    if last is not None and told.schemas_of(state, table):
-        shown_by = [item.schema for item in told.file_schemas(table, state.writer)]
-    return columns_told_by(last, [*others, *([] if first is None else [first])], shown_by)
+    earlier = [each for each in (before.definitions.of(table), *others) if each is not None]
+    kept = next((each for each in reversed(earlier) if each.schema.names), None)
+    return ToldBy(state.definitions.of(table), kept)
 
 
 def steps_between(store: Store, ambient: Ambient, known: Known, told: Sequence[Told]) -> Steps:

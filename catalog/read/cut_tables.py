@@ -18,7 +18,6 @@ from ..format import compute as pc
 from ..format.columns import column
 from ..format.names import is_text
 from ..scalars import value_of
-from .older_columns import tell_older_columns
 from .scopes import Scopes
 from .tables import table_names
 
@@ -198,8 +197,6 @@ class CutTables:
 
         Raises:
             TableNotFound, WriterNotFound.
-        Warns:
-            OlderColumnsWarning: Once: what some of its files hold isn't read.
         """
         table, writer = value_of(table), value_of(writer)
         self.check(table)
@@ -210,7 +207,6 @@ class CutTables:
 
         if (table, writer) not in self._of_files:
             live = found(live=True)
-            tell_older_columns(live, table)
             self._of_files[table, writer] = distinct(live or found(live=False))
         return self._of_files[table, writer]
 

@@ -12,19 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from ...errors import UsageError
-from ..format.definitions import encode_definition, generations_in
-from ..format.schema import generation
+from ..format.definitions import encode_definition
+from ..format.schema import column_id
 from ..format.widening import plain
+from ..log.column_ids import ids_in
 from ..log.deletes import LogAt, Tombstone
 from .delete_plan import judged, parts_by_path, sql_text
 from .row_filter import columns_of_text, row_filter
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..data.file_part import FilePart
-    from ..format.definitions import Identity
     from ..log.state import State
     from .cut_tables import CutTables
 
@@ -121,28 +121,13 @@ def _columns(tables: CutTables, state: State, table: str, target: pa.Schema) -> 
     if not len(target):
         return b""
     known = state.definitions.of(table)
-    sources: dict[str, tuple[Identity, ...]] = {}
-    defaults: dict[str, pa.Scalar] = {}
-    for field in target:
-        own = None if known is None else known.sources.get(field.name)
-        shown = (field.name, generation(field))
-        if own is not None and own[0] == shown:
-            sources[field.name] = own
-            if known is not None and field.name in known.defaults:
-                defaults[field.name] = known.defaults[field.name].cast(plain(field.type))
-        elif known is None or (own is None and shown not in known.identities()):
-            sources[field.name] = (shown,)
-        else:  # it shows no such column: no file has it
-            sources[field.name] = (_unused(tables, state, table, shown),)
-    message = encode_definition(table, target, sources, defaults, ())
+    ids = ids_in(state, table, known)
+    columns = pa.schema([ids.stamped(field) for field in target])  # no file has one that is new
+    defaults = {} if known is None else known.defaults
+    cast = {
+        field.name: defaults[field.name].cast(plain(field.type))
+        for field in target
+        if field.name in defaults
+    }
+    message = encode_definition(table, columns, cast, max(map(column_id, columns)))
     return message.SerializeToString(deterministic=True)
-
-
-def _unused(tables: CutTables, state: State, table: str, column: Identity) -> Identity:
-    """A column of the same name that no file of a log has up to here."""
-    name, number = column
-    known = state.definitions.of(table)
-    used = set() if known is None else known.identities()
-    for entry in tables.schemas_of(state, table):
-        used |= generations_in(entry.schema)
-    return name, 1 + max([number, *(each for own, each in used if own == name)])

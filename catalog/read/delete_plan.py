@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import OperationConflict, TableNotFound, UsageError
 from ..data.hidden import Bitmaps
@@ -18,7 +19,8 @@ from ..data.scan import read_file
 from ..format.columns import array
 from ..format.definitions import encode_definition
 from ..format.names import base_folder
-from ..format.schema import generation
+from ..format.schema import column_id, with_column_id
+from ..log.column_ids import ids_in
 from ..log.deletes import Tombstone
 from ..parallel import parallel
 from .asked import Asked
@@ -33,8 +35,6 @@ from .tombstones import bound_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-
-    import pyarrow as pa
 
     from ...store import Store
     from ..data.file_part import FilePart
@@ -160,15 +160,11 @@ def _tombstone(state: State, table: str, where: str, target: pa.Schema) -> Tombs
     if not len(target):
         return Tombstone(table, where, b"", 0, 0)
     known = state.definitions.of(table)
-    sources = {
-        field.name: known.sources[field.name]
-        if known is not None and field.name in known.sources
-        else ((field.name, generation(field)),)
-        for field in target
-    }
+    ids = ids_in(state, table, known).ids
+    columns = pa.schema([with_column_id(field, ids[field.name]) for field in target])
     defaults = {} if known is None else known.defaults
-    columns = encode_definition(table, target, sources, defaults, ())
-    return Tombstone(table, where, columns.SerializeToString(deterministic=True), 0, 0)
+    message = encode_definition(table, columns, defaults, max(map(column_id, columns)))
+    return Tombstone(table, where, message.SerializeToString(deterministic=True), 0, 0)
 
 
 def judged(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ..data.shown import shown
 from ..data.unify import FileSchema, distinct
 from ..format import compute as pc
 from ..format.columns import text_scalar
@@ -91,7 +90,7 @@ class Existing:
             columns = told_columns(told, state, self._table)
             for _ in parts:
                 part = next(resolved)
-                form = shown(part.schema, columns)
+                form = columns.shown(part.schema)
                 schemas.append(FileSchema(form.schema, state.writer, partial(str, part.key)))
                 seen = Seen(is_live=True, hidden=part.hidden)
                 file = (state.writer, part.key, part.partition)

@@ -182,9 +182,9 @@ def _spared(tombstone: Tombstone, rows: pa.Table, facts: TableFacts) -> np.ndarr
 
 
 def _as_filter(tombstone: Tombstone) -> RowFilter | None:
-    """A tombstone as a filter of a cut, where each of its columns has one source of its name."""
+    """A tombstone as a filter of a cut, where its columns have no defaults."""
     columns = columns_of(tombstone)
-    if columns is None or columns.defaults or any(len(s) > 1 for s in columns.sources.values()):
+    if columns is None or columns.defaults:
         return None
     target = pa.schema([field.with_type(plain(field.type)) for field in columns.schema])
     found = bound_filter(tombstone, target)
@@ -192,6 +192,10 @@ def _as_filter(tombstone: Tombstone) -> RowFilter | None:
 
 
 def _is_plain(tombstone: Tombstone, schema: pa.Schema, wanted: RowFilter) -> bool:
-    """Whether files of a schema have the types by which statistics are judged, or narrower ones."""
+    """Whether files of a schema have the names and types by which statistics are judged, or
+    narrower types."""
     found = bound_filter(tombstone, schema)
-    return not isinstance(found, str) and found.target.types == wanted.target.types
+    if isinstance(found, str) or found.target.types != wanted.target.types:
+        return False
+    called = zip(found.target.names, found.names, strict=True)
+    return all(own == name or (own is None and name not in schema.names) for name, own in called)

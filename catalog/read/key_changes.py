@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from ...errors import SchemaConflict
-from ..data.shown import shown
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.schema import generation
 from ..log.steps import DELETE, INSERT
 from ..log.touched import NUL
 from .commits_between import Found
@@ -123,7 +121,7 @@ def key_steps(
         found: list[RowStep] = []
         for change in _changes(store, cut(stretch.start), cut(stretch.end), table):
             log = by_writer[change.file[0]]
-            part = replace(change.part, shown=shown(change.part.schema, log.columns))
+            part = replace(change.part, shown=log.columns.shown(change.part.schema))
             file = (change.file, part.partition, part.fingerprint)
             pairs = several.setdefault(file, [])
             place = len(pairs) if net and len(stretches) > 1 else None
@@ -197,11 +195,7 @@ def _key(cut: CutTables, table: str) -> tuple[str, ...] | None:
     would lose for a while.
     """
     definitions = [state.definitions.of(table) for state in cut.states]
-    given = {
-        frozenset((name, generation(each.schema.field(name))) for name in each.key)
-        for each in definitions
-        if each is not None and each.key
-    }
+    given = {frozenset(each.key) for each in definitions if each is not None and each.key}
     if not given:
         return ()
     try:

@@ -21,7 +21,6 @@ from ..format import compute as pc
 from ..format.columns import array, column, numbers
 from ..format.deletes import encode_bitmap
 from ..format.names import base_folder
-from ..format.schema import generation
 from .file_order import file_numbers
 from .file_parts import file_parts, projected
 from .in_place import keyed, keys_of
@@ -154,14 +153,13 @@ class TableKeys:
         return [0 if at is None else int(counts[at]) for at in places]
 
     @property
-    def columns(self) -> tuple[tuple[str, int], ...]:
-        """Its columns as files of the cut have them, each by name and generation; empty: no file
-        has all.
+    def columns(self) -> tuple[str, ...]:
+        """Its columns as files of the cut have them; empty: no file has all.
 
         Raises:
             SchemaConflict: As for `resolved`.
         """
-        return tuple((field.name, generation(field)) for field in self._target or ())
+        return tuple(field.name for field in self._target or ())
 
     def near(self, files: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """The files that may share keys with some files of the cut, all by writer and path.

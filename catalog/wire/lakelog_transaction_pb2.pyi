@@ -178,58 +178,42 @@ class RowDeletes(_message.Message):
     def __init__(self, table: _Optional[str] = ..., path: _Optional[str] = ..., object: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., cardinality: _Optional[int] = ..., digest: _Optional[bytes] = ..., covers_below: _Optional[int] = ...) -> None: ...
 
 class Schema(_message.Message):
-    __slots__ = ("table", "fingerprint", "arrow_schema", "key", "sort_order", "generations")
+    __slots__ = ("table", "fingerprint", "arrow_schema", "key", "sort_order")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     SORT_ORDER_FIELD_NUMBER: _ClassVar[int]
-    GENERATIONS_FIELD_NUMBER: _ClassVar[int]
     table: str
     fingerprint: bytes
     arrow_schema: bytes
     key: _containers.RepeatedScalarFieldContainer[str]
     sort_order: _containers.RepeatedScalarFieldContainer[str]
-    generations: _containers.RepeatedCompositeFieldContainer[Generation]
-    def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ..., arrow_schema: _Optional[bytes] = ..., key: _Optional[_Iterable[str]] = ..., sort_order: _Optional[_Iterable[str]] = ..., generations: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ...) -> None: ...
-
-class Generation(_message.Message):
-    __slots__ = ("column", "generation")
-    COLUMN_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
-    column: str
-    generation: int
-    def __init__(self, column: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., fingerprint: _Optional[bytes] = ..., arrow_schema: _Optional[bytes] = ..., key: _Optional[_Iterable[str]] = ..., sort_order: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Definition(_message.Message):
-    __slots__ = ("table", "arrow_schema", "columns", "dropped", "key")
+    __slots__ = ("table", "arrow_schema", "columns", "last_id", "key")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
-    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    LAST_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     table: str
     arrow_schema: bytes
     columns: _containers.RepeatedCompositeFieldContainer[DefinedColumn]
-    dropped: _containers.RepeatedCompositeFieldContainer[ColumnIdentity]
+    last_id: int
     key: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, table: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., columns: _Optional[_Iterable[_Union[DefinedColumn, _Mapping]]] = ..., dropped: _Optional[_Iterable[_Union[ColumnIdentity, _Mapping]]] = ..., key: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., columns: _Optional[_Iterable[_Union[DefinedColumn, _Mapping]]] = ..., last_id: _Optional[int] = ..., key: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DefinedColumn(_message.Message):
-    __slots__ = ("sources", "default")
-    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("id", "name", "default")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_FIELD_NUMBER: _ClassVar[int]
-    sources: _containers.RepeatedCompositeFieldContainer[ColumnIdentity]
+    id: int
+    name: str
     default: bytes
-    def __init__(self, sources: _Optional[_Iterable[_Union[ColumnIdentity, _Mapping]]] = ..., default: _Optional[bytes] = ...) -> None: ...
-
-class ColumnIdentity(_message.Message):
-    __slots__ = ("column", "generation")
-    COLUMN_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
-    column: str
-    generation: int
-    def __init__(self, column: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., default: _Optional[bytes] = ...) -> None: ...
 
 class Upgrade(_message.Message):
     __slots__ = ("required_reader_features", "required_writer_features")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Show the columns that rows of a table have: the schemas of all its live files, unified. Where
-files differ (a column missing, another type, a dropped and re-added column), it says whose
+files differ (a column missing, another type), it says whose
 files and how many.
 
 With --evolve it changes them: no file is written anew, but all are read so from then on, in
@@ -43,7 +43,6 @@ _COLUMNS: Final = (
     Column("column"),
     Column("type"),
     Column("nullable", style="yes"),
-    Column("generation", shown=False, number=True),
     Column("files", style="count"),
 )
 
@@ -133,20 +132,10 @@ def _held(part: FilePart) -> pa.Schema:
 
 
 def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[str, Any]]:
-    from ...catalog.format.schema import generation
-
-    newest: dict[str, int] = {}
-    for schema in [variant.schema for variant in variants] + ([] if unified is None else [unified]):
-        for item in schema:
-            newest[item.name] = max(newest.get(item.name, 0), generation(item))
+    names = dict.fromkeys(name for variant in variants for name in variant.schema.names)
     columns = []
-    for name in unified.names if unified is not None else newest:
-        holding = [
-            variant
-            for variant in variants
-            if name in variant.schema.names
-            and generation(variant.schema.field(name)) == newest[name]
-        ]
+    for name in unified.names if unified is not None else names:
+        holding = [variant for variant in variants if name in variant.schema.names]
         types = list(dict.fromkeys(str(variant.schema.field(name).type) for variant in holding))
         kind = str(unified.field(name).type) if unified is not None else " | ".join(types)
         everywhere = len(holding) == len(variants)
@@ -156,7 +145,6 @@ def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[s
                 "column": name,
                 "type": kind,
                 "nullable": not strict or not holding,
-                "generation": newest[name],
                 "files": sum(variant.files.total() for variant in holding),
             }
         )
@@ -165,12 +153,10 @@ def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[s
 
 def _difference(variant: _Variant, columns: list[dict[str, Any]]) -> dict[str, Any]:
     """A variant, and how it differs from the unified columns."""
-    from ...catalog.format.schema import generation
-
     missing, types = [], {}
     for column in columns:
         index = variant.schema.get_field_index(column["column"])
-        if index < 0 or generation(variant.schema.field(index)) != column["generation"]:
+        if index < 0:
             missing.append(column["column"])
         elif str(variant.schema.field(index).type) != column["type"]:
             types[column["column"]] = str(variant.schema.field(index).type)

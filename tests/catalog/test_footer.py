@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.format.footer import FooterMetadata, decode_footer, encode_footer
-from lakelog.catalog.format.schema import GENERATION
+from lakelog.catalog.format.schema import COLUMN_ID
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 NUMBERS = st.integers(-(2**62), 2**62)
 SCHEMA = pa.schema(
     [
         pa.field("a", pa.int64()),
-        pa.field("b", pa.list_(pa.struct([("x", pa.string())])), metadata={GENERATION: "3"}),
+        pa.field("b", pa.list_(pa.struct([("x", pa.string())])), metadata={COLUMN_ID: "3"}),
     ]
 )
 METAS = st.builds(
@@ -115,11 +115,6 @@ def test_what_it_says_of_floats_costs_nothing_else(value):
         ("log_id", ""),
         ("slot_seed", "zz" * 16),
         ("incarnation", "first"),
-        ("generations", "[]"),
-        ("generations", '{"b": 0}'),
-        ("generations", '{"b": true}'),
-        ("generations", '{"b": "3"}'),
-        ("generations", '{"b": 1000000000}'),
         ("replaced", "some"),
         ("replaces", "["),
         ("replaces", "[1]"),
@@ -167,6 +162,6 @@ def test_the_keys_are_those_of_the_text():
     assert {key.removeprefix("lakelog.") for key in encode_footer(meta)} == {
         "version", "writer", "database", "table", "partition", "log_id", "incarnation",
         "slot_seed", "transaction_id", "number", "base_revision", "base_transaction_id", "epoch",
-        "first_clock", "last_clock", "schema", "generations", "replaces", "replaced", "app_id",
+        "first_clock", "last_clock", "schema", "replaces", "replaced", "app_id",
         "app_version", "base_app_version", "operation", "floats", "task", "attempt",
     }  # fmt: skip

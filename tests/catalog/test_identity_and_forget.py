@@ -25,6 +25,7 @@ from lakelog.testing.logs import (
     LogBuilder,
     add_action,
     live_paths,
+    numbered,
     schema_action,
 )
 from replay_cases import A, B, C, add, broken, facts, remove
@@ -156,7 +157,7 @@ def forget(tables=(), schemas=(), before_us=0):
 
 
 OTHER = pa.schema([pa.field("z", pa.int8())])
-OLD_MARK, OTHER_MARK = (encode_schema(schema).fingerprint for schema in (SCHEMA, OTHER))
+OLD_MARK, OTHER_MARK = (encode_schema(numbered(one)).fingerprint for one in (SCHEMA, OTHER))
 
 
 @pytest.mark.parametrize("through_checkpoint", [False, True])

@@ -6,16 +6,20 @@ import hashlib
 import struct
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.format.schema import (
-    GENERATION,
+    COLUMN_ID,
     check_writable,
+    column_id,
+    column_of,
+    decode_log_schema,
     decode_schema,
     encode_schema,
     fingerprint,
-    generation,
     pack_schema,
     unpack_schema,
+    with_column_id,
 )
 from lakelog.errors import InvalidSchema
 from schema_types import TYPES
@@ -23,40 +27,67 @@ from schema_types import TYPES
 # --- Fingerprints ---------------------------------------------------------------------------------
 
 
-def test_schemas_round_trip_with_their_generations():
+def test_schemas_round_trip_with_the_ids_of_their_columns():
     schema = pa.schema(
         [
             pa.field("a", pa.int64(), nullable=False),
-            pa.field("b", pa.string(), metadata={GENERATION: "2", "other": "x"}),
+            pa.field("b", pa.string(), metadata={COLUMN_ID: "2", "other": "x"}),
             pa.field("日本", pa.list_(pa.struct([("x", pa.decimal128(9, 2))]))),
         ],
         metadata={"pandas": "{}"},
     )
     encoded = encode_schema(schema)
-    found = decode_schema(encoded.message, encoded.generations)
+    found = decode_schema(encoded.message)
     assert len(encoded.fingerprint) == 16
-    assert encoded.generations == (("b", 2),)
     assert found.metadata is None
-    assert [generation(field) for field in found] == [0, 2, 0]
-    assert found.field("b").metadata == {GENERATION: b"2"}
+    assert [column_id(field) for field in found] == [0, 2, 0]
+    assert found.field("b").metadata == {COLUMN_ID: b"2"}
     assert [field.type for field in found] == [field.type for field in schema]
     assert encode_schema(found) == encoded
-    assert generation(decode_schema(encoded.message).field("b")) == 0
     packed = unpack_schema(pack_schema(found))
     assert packed.equals(found, check_metadata=True)
 
 
-def test_generations_ascend_by_bytes_and_those_of_no_column_are_ignored():
-    names = ["z", "ü", "a", "🦆", "\uffff"]
-    first = {GENERATION: "1"}
-    schema = pa.schema([pa.field(name, pa.int8(), metadata=first) for name in names])
-    found = encode_schema(schema).generations
-    assert [name for name, _ in found] == sorted(names, key=str.encode)
-    plain = encode_schema(pa.schema([("a", pa.int8())])).message
-    assert [generation(f) for f in decode_schema(plain, [("gone", 7)])] == [0]
+@pytest.mark.parametrize("text", ["", "0", "-1", "01", "1.5", "²", "2147483648", "x", "1" * 5000])
+def test_what_is_no_id_is_none(text):
+    assert column_id(pa.field("a", pa.int8(), metadata={COLUMN_ID: text})) == 0
+    assert column_id(pa.field("a", pa.int8(), metadata={COLUMN_ID: "2147483647"})) == (1 << 31) - 1
 
 
-def test_a_fingerprint_knows_name_type_order_and_generation_but_no_metadata():
+def test_a_schema_of_a_log_has_an_id_for_each_column_and_none_twice():
+    def message(*ids):
+        fields = [column_of(name, pa.int8(), number) for name, number in zip("ab", ids)]
+        return pa.schema(fields).serialize().to_pybytes()
+
+    assert [column_id(field) for field in decode_log_schema(message(7, 3))] == [7, 3]
+    with pytest.raises(ValueError, match="without an id"):
+        decode_log_schema(message(7, 0))
+    with pytest.raises(ValueError, match="one id"):
+        decode_log_schema(message(7, 7))
+
+
+def test_ids_inside_of_a_column_are_left_out():
+    """They are another's, and would be told beside those of the log's columns."""
+    inner = pa.field("x", pa.int8(), metadata={COLUMN_ID: "1"})
+    kinds = [
+        pa.struct([inner]), pa.list_(inner), pa.large_list(inner), pa.list_(inner, 2),
+        pa.map_(pa.string(), pa.field("value", pa.struct([inner]))), pa.list_(pa.struct([inner])),
+    ]  # fmt: skip
+    for kind in kinds:
+        given = pa.field("a", kind, metadata={COLUMN_ID: "4"})
+        for found in (
+            decode_schema(encode_schema(pa.schema([given])).message).field(0),
+            with_column_id(given, 5),
+        ):
+            sink = pa.BufferOutputStream()
+            pq.ParquetWriter(sink, pa.schema([found])).close()
+            assert found.type == kind
+            written = str(pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema)
+            assert written.count("field_id=1 ") == 0, written
+            assert written.count(f"field_id={column_id(found)} ") == 1
+
+
+def test_a_fingerprint_knows_name_type_order_and_id_but_no_other_metadata():
     base = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
     fingerprint = encode_schema(base).fingerprint
     assert encode_schema(base.with_metadata({"x": "y"})).fingerprint == fingerprint
@@ -64,20 +95,14 @@ def test_a_fingerprint_knows_name_type_order_and_generation_but_no_metadata():
         base.set(0, pa.field("c", pa.int64())),
         base.set(0, pa.field("a", pa.int32())),
         base.set(0, pa.field("a", pa.int64(), nullable=False)),
-        base.set(0, pa.field("a", pa.int64(), metadata={GENERATION: "1"})),
+        base.set(0, pa.field("a", pa.int64(), metadata={COLUMN_ID: "1"})),
         pa.schema(list(base)[::-1]),
     ]
     assert len({fingerprint, *(encode_schema(other).fingerprint for other in others)}) == 6
 
 
 def test_a_fingerprint_is_that_of_the_text():
-    message, generations = b"any bytes", [("ü", 3), ("🦆", 999_999_999)]
-    body = struct.pack("<I", 9) + message
-    body += struct.pack("<I", 2) + "ü".encode() + struct.pack("<I", 3)
-    body += struct.pack("<I", 4) + "🦆".encode() + struct.pack("<I", 999_999_999)
-    assert fingerprint(message, generations) == hashlib.sha256(body).digest()[:16]
-    plain = hashlib.sha256(struct.pack("<I", 9) + message).digest()[:16]
-    assert fingerprint(message) == plain
+    assert fingerprint(b"any bytes") == hashlib.sha256(b"any bytes").digest()[:16]
 
 
 @pytest.mark.parametrize("bad", [b"", b"x", bytes(100), b"\xff" * 50])

@@ -8,10 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from lakelog.catalog.data.shown import shown
 from lakelog.catalog.data.unify import FileSchema, conform, distinct, unify
-from lakelog.catalog.format.schema import (
-    GENERATION,
-    generation,
-)
+from lakelog.catalog.format.schema import column_of
 from lakelog.errors import SchemaConflict
 
 # --- The schema of a cut --------------------------------------------------------------------------
@@ -22,7 +19,7 @@ def files(*schemas):
 
 
 def column(name, kind, number=0):
-    return pa.field(name, kind, metadata={GENERATION: str(number)} if number else None)
+    return column_of(name, kind, number)
 
 
 def test_columns_come_in_the_order_first_seen_with_the_widest_type():
@@ -58,22 +55,15 @@ def test_a_conflict_names_the_column_the_types_and_the_writers():
         assert word in str(error)
 
 
-def test_only_the_newest_generation_of_a_column_counts():
-    old = pa.schema([column("b", pa.string()), column("a", pa.int64())])
-    new = pa.schema([column("a", pa.int64()), column("b", pa.int64(), 1)])
-    for order in ((old, new), (new, old)):
-        found = unify(files(*order), "t")
-        assert found.field("b").type == pa.int64()
-        assert generation(found.field("b")) == 1
-
-
-def test_a_file_of_an_older_generation_doesnt_lend_its_column():
-    old = pa.schema([column("a", pa.int64()), column("b", pa.int64())])
-    new = pa.schema([column("b", pa.int64(), 1), column("c", pa.int64())])
-    target = unify(files(old, new), "t")
-    assert target.names == ["a", "b", "c"]
-    assert list(shown(old, None).found(target).stored) == ["a"]
-    assert list(shown(new, None).found(target).stored) == ["b", "c"]
+def test_columns_unite_by_name_whatever_their_ids():
+    """Ids are a log's own."""
+    one = pa.schema([column("a", pa.int64(), 1), column("b", pa.int32(), 2)])
+    two = pa.schema([column("b", pa.int64(), 1), column("c", pa.int64(), 2)])
+    target = unify(files(one, two), "t")
+    assert target == pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])
+    assert all(field.metadata is None for field in target)
+    assert list(shown(one, None).found(target).stored) == ["a", "b"]
+    assert list(shown(two, None).found(target).stored) == ["b", "c"]
 
 
 def test_schemas_without_repeats_keep_their_order():

@@ -12,9 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.data.unify import conform
-from lakelog.catalog.format.schema import (
-    GENERATION,
-)
 from lakelog.catalog.format.widening import common_type, widen
 from schema_types import TYPES
 
@@ -253,7 +250,3 @@ def test_no_value_is_lost_by_widening(left):
         assert all(map(same, before, after.column(0).to_pylist())), (before, after.to_pylist())
 
     check()
-
-
-def column(name, kind, number=0):
-    return pa.field(name, kind, metadata={GENERATION: str(number)} if number else None)

@@ -147,8 +147,6 @@ class History(Steps):
         self.say("evolve", name, asked)
         dropped = {c.number for c in table.columns.values()} - {c.number for c in columns.values()}
         try:
-            # A column that a restore took back may be known in some logs only, and each log by
-            # itself would give the next of its name another generation.
             if self.rng.random() < 0.6 or self.counts["restore done"]:
                 self.catalog.evolve(DATABASE, name, **asked)
             else:

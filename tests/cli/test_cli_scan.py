@@ -39,7 +39,7 @@ def test_schema_as_json(cli, weather):
     names = ["table", "conflict", "columns", "key", "variants", "as_of", "token"]
     assert list(found) == names
     assert found["columns"][3] == {
-        "column": "hour", "type": "int64", "nullable": True, "generation": 0, "files": 5,
+        "column": "hour", "type": "int64", "nullable": True, "files": 5,
     }  # fmt: skip
     assert found["variants"][0] == {
         "files": 4,

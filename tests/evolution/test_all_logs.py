@@ -9,7 +9,6 @@ import pytest
 from evolution_cases import INT, TEXT, Lake, same_in_every_engine, write
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.agreeing import ConflictWarning
-from lakelog.catalog.read.older_columns import OlderColumnsWarning
 from lakelog.errors import (
     CapabilityMissing,
     SchemaConflict,
@@ -35,8 +34,8 @@ def test_all_logs_that_know_the_table_are_changed_in_one_commit_each(lake: Lake)
         ("v", 1, ["c"]), ("w", 1, ["c"]),
     ]  # fmt: skip
     same_in_every_engine(lake.now, [{"c": "x"}, {"c": "y"}])
-    with pytest.raises(SchemaConflict, match="dropped"):  # where it never was, too
-        lake.do(write(b=(INT, [1])), writer="w")
+    with pytest.raises(SchemaConflict, match="dropped"):
+        lake.do(write(b=(INT, [1])), writer="v")
     done = lake.catalog.evolve("db", "t", add={"b": INT}, default={"b": 50})
     lake.do(write(b=(INT, [2])), writer="w")
     same_in_every_engine(lake.now, [{"c": "x", "b": 50}, {"c": "y", "b": 50}, {"c": None, "b": 2}])
@@ -75,35 +74,15 @@ def test_no_column_gets_the_name_of_another_one_in_any_log(lake: Lake) -> None:
     assert lake.rows() == [{"b": "x", "a": 1}, {"b": "y", "a": None}]
 
 
-def test_an_older_column_of_another_log_is_told_and_can_be_read_by_another_name(lake: Lake) -> None:
+def test_logs_are_read_together_by_the_names_that_columns_have_now(lake: Lake) -> None:
+    """Whatever ids they have: those are a log's own."""
     lake.do(write(b=(INT, [7])), writer="w")
     lake.do(lambda tx: tx.evolve("t", drop=["b"], add={"b": INT}, default={"b": 50}), writer="v")
-    with pytest.warns(OlderColumnsWarning, match=r"'b' of table 't' .*log of v .*files of w,"):
-        assert lake.rows(columns=["b"]) == [{"b": 50}, {"b": None}, {"b": None}]
+    same_in_every_engine(
+        lake.now, [{"a": "x", "b": 50}, {"a": "y", "b": None}, {"a": None, "b": 7}]
+    )
     lake.catalog.evolve("db", "t", writers=["w"], rename={"b": "b_of_w"})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rows = lake.rows(columns=["b", "b_of_w"])
-    assert [row["b_of_w"] for row in rows] == [None, None, 7]
-
-
-def test_columns_that_a_restore_took_back_and_each_log_adds_for_itself_are_told(lake: Lake) -> None:
-    lake.do(write(b=(INT, [7])), writer="v")
-    lake.do(write(n=(INT, [1])), writer="v")
-    lake.catalog.restore("db", "t", to={"v": 1}, writers=["v"], execute=True)
-    for writer, value in (("v", 2), ("w", 3)):
-        lake.do(lambda tx: tx.evolve("t", add={"n": INT}), writer=writer)
-        lake.do(write(n=(INT, [value])), writer=writer)
-    with pytest.warns(OlderColumnsWarning, match="'n' of table 't'"):
-        found = [row["n"] for row in lake.rows(columns=["n"])]
-    assert 3 not in found
-
-
-def test_a_log_of_one_generation_and_one_of_all_in_step_say_nothing(lake: Lake) -> None:
-    lake.catalog.evolve("db", "t", drop=["b"], add={"b": INT})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        lake.rows()
+    assert [row["b_of_w"] for row in lake.rows(columns=["b", "b_of_w"])] == [None, None, 7]
 
 
 def test_nothing_is_committed_without_execute(lake: Lake) -> None:
@@ -129,11 +108,12 @@ def test_what_can_t_be_is_refused_before_anything_is_committed(lake, asked, erro
     assert lake.now.cut.revisions == {"u": 0, "v": 0, "w": 0}
 
 
-def test_a_name_that_only_one_log_has_dropped_can_t_come_back_unseen(lake: Lake) -> None:
+def test_a_name_that_only_one_log_has_dropped_comes_back_there(lake: Lake) -> None:
     lake.do(lambda tx: tx.evolve("t", drop=["b"]), writer="v")
     lake.do(write(b=(INT, [9])), writer="w")
-    with pytest.raises(SchemaConflict, match="dropped in the log of 'v'"):
-        lake.catalog.evolve("db", "t", add={"b": INT})
+    done = lake.catalog.evolve("db", "t", add={"b": INT})
+    assert [(item.writer, item.changes) for item in done] == [("v", True), ("w", False)]
+    assert lake.rows(columns=["b"]) == [{"b": None}, {"b": None}, {"b": 9}]
 
 
 def test_a_store_without_put_if_absent_takes_no_guests(lake: Lake) -> None:

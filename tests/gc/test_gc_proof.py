@@ -194,7 +194,7 @@ def test_the_columns_of_the_lies_are_all_there_are():
     assert told[FILES] | {"table"} == set(FILES_COLUMNS.names)
     assert told[APPLICATIONS] == set(APPLICATIONS_COLUMNS.names)
     assert told[HISTORY] | {"revision"} == set(HISTORY_COLUMNS.names)
-    by_fingerprint = {"table", "fingerprint", "arrow_schema", "generation_columns", "generations"}
+    by_fingerprint = {"table", "fingerprint", "arrow_schema"}
     assert told[SCHEMAS] | by_fingerprint == set(SCHEMAS_COLUMNS.names)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format.schema import GENERATION
 from readable import plain
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ def make_catalog(store: MemoryStore) -> list[dict[str, Any]]:
         with writer.transaction(operation="maintenance") as tx:
             tx.write("planes", pa.table({"tail": ["N10156"], "seats": pa.array([55], pa.int16())}))
     with catalog.writer("EWR", "weather", checkpoint_every=0) as writer, writer.transaction() as tx:
-        dropped = pa.schema([pa.field("temp", pa.string(), metadata={GENERATION: "1"})])
-        tx.write("hourly", pa.table({"temp": ["mild"]}).cast(dropped))
+        tx.evolve("hourly", add={"temp": pa.string()})
+        tx.write("hourly", pa.table({"temp": ["mild"]}))
     with catalog.writer("JFK", "weather", shared=True) as writer, writer.transaction() as tx:
         (only,) = catalog.snapshot("weather", {"JFK": 1}).files("planes").column("path").to_pylist()
         tx.remove(only)

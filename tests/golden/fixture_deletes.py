@@ -13,6 +13,7 @@ from lakelog.catalog.format.deletes import ROW_DELETES, TOMBSTONES, encode_bitma
 from lakelog.catalog.format.deletes_object import encode_deletes
 from lakelog.catalog.format.footer import FooterMetadata
 from lakelog.catalog.format.names import actions_path, deletes_path
+from lakelog.catalog.format.schema import column_id
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ def make_deletes(log: Objects, schema: pa.Schema, path: str) -> None:
     names = [TOMBSTONES, ROW_DELETES]
     upgrade = wire.Upgrade(required_reader_features=names, required_writer_features=names)
     columns = pa.schema([schema.field("temp"), schema.field("name")])
-    sources = {"temp": (("temp", 0), ("degrees", 0)), "name": (("name", 0),)}
+    last = max(map(column_id, columns))
     tombstone = wire.Tombstone(
         table="hourly",
         predicate="temp > 30 OR name LIKE 'a%'",
-        columns=encode_definition("hourly", columns, sources, {"name": pa.scalar("none")}, ()),
+        columns=encode_definition("hourly", columns, {"name": pa.scalar("none")}, last),
     )
     intent = log.intent(wire.Action(upgrade=upgrade), wire.Action(tombstone=tombstone))
     item = wire.RowDeletes(table="hourly", path=path, cardinality=3, covers_below=2)
@@ -87,7 +88,7 @@ def make_delete_of_cut(log: Objects, columns: pa.Schema) -> None:
     Args:
         columns: That the predicate names.
     """
-    sources = {name: ((name, 0),) for name in columns.names}
+    last = max(map(column_id, columns))
     other = wire.LogAt(
         writer="JFK",
         log_id=bytes(range(16)),
@@ -107,7 +108,7 @@ def make_delete_of_cut(log: Objects, columns: pa.Schema) -> None:
     tombstone = wire.Tombstone(
         table="hourly",
         predicate="temp IS NULL AND name <> ''",
-        columns=encode_definition("hourly", columns, sources, {}, ()),
+        columns=encode_definition("hourly", columns, {}, last),
         logs=sorted((other, own), key=lambda at: at.log_id),
     )
     log.commit("deletes-of-cut", log.intent(wire.Action(tombstone=tombstone)), epoch=3)

@@ -47,7 +47,7 @@ def bury(
     if message is None:
         message = {"table": table, "predicate": rng.choice(PREDICATES)}
         if rng.random() < 0.7:
-            message["columns"] = {**defined(table), "dropped": []}
+            message["columns"] = defined(table)
         if rng.random() < 0.3:
             known = [path for own, path in sorted(log.files) if own == table]
             paths = {"data/_/never", *rng.sample(known, min(2, len(known)))}

@@ -11,8 +11,8 @@ from hand_deletes import bury, carry, end_deletes, held_paths, strike
 from hand_log import HandLog, Hooks, rebuilt_uuid, split
 from hand_objects import Attachments
 from hand_segments import HandFile, Row
-from hand_values import NUMBERS, OPERATIONS, TYPES, random_known
-from independent_ipc import decode_schema
+from hand_values import NUMBERS, OPERATIONS, TYPES, random_known, with_ids
+from independent_ipc import decode_file_schema
 from independent_transaction import fingerprint, location_id
 from independent_wire import Damaged
 
@@ -168,24 +168,19 @@ class RandomLog:
         """Some definition of a table."""
         rng = self.rng
         names = rng.sample(COLUMN_NAMES, rng.randint(1, 4))
-        numbers = [0, 0, 0, 1, 999_999_999]
-        spare = [(n, g) for n in (*COLUMN_NAMES, "ü") for g in (2, 3)]
-        rng.shuffle(spare)
+        ids = rng.sample([*range(1, 9), (1 << 31) - 1], len(names))
         columns: list[Row] = []
-        for name in names:
-            sources = [(name, rng.choice(numbers)), *spare[: rng.choice([0, 0, 1, 2])]]
-            del spare[: len(sources) - 1]
-            column: Row = {"sources": [{"column": n, "generation": g} for n, g in sources]}
+        for name, number in zip(names, ids):
+            column: Row = {"id": number, "name": name}
             if rng.random() < 0.3:
                 column["default"] = (rng.choice([b"", b"x", bytes(8)]),)
             columns.append(column)
-        gone = sorted(spare[: rng.choice([0, 1, 3])], key=lambda one: (one[0].encode(), one[1]))
         arrow = pa.schema([(name, pa.int64()) for name in names]).serialize().to_pybytes()
         return {
             "table": table,
             "arrow_schema": rng.choice([arrow, arrow, b"opaque", b""]),
             "columns": columns,
-            "dropped": [{"column": n, "generation": g} for n, g in gone],
+            "last_id": rng.choice([max(ids), (1 << 31) - 1]),
             "key": rng.choice([[], [], names[:1], names[::-1][:2]]),
         }
 
@@ -236,7 +231,6 @@ class RandomLog:
         if known and rng.random() < 0.3:
             row = log.schemas[rng.choice(known)]
             action = {name: row[name] for name in ("table", "fingerprint", "arrow_schema")}
-            pairs = list(zip(row["generation_columns"] or [], row["generations"] or []))
             first = row["revision"]
         else:
             names = rng.sample(COLUMN_NAMES, rng.randint(1, 4))
@@ -244,26 +238,23 @@ class RandomLog:
             if rng.random() < 0.15:  # a column that the partition's name tells of
                 told = fields.field(0).with_metadata({"lakelog.partition": "name"})
                 fields = fields.set(0, told)
-            data = fields.serialize().to_pybytes()
-            if rng.random() < 0.06:  # opaque to replay; its statistics are unknown
-                double = pa.schema([("a", pa.int8()), ("a", pa.int8())]).serialize().to_pybytes()
-                data = rng.choice([b"", b"opaque", data[4:], data + bytes(8), double])
-            pairs = [(n, rng.choice([1, 999_999_999])) for n in names if rng.random() < 0.2]
-            pairs.sort(key=lambda pair: pair[0].encode())
-            schema_fingerprint = fingerprint(data, pairs)
+            ids = rng.sample([*range(1, 9), (1 << 31) - 1], len(names))
+            data = with_ids(fields, ids).serialize().to_pybytes()
+            if rng.random() < 0.09:  # opaque to replay; its statistics are unknown
+                double = with_ids(pa.schema([("a", pa.int8()), ("a", pa.int8())]), (1, 2))
+                twice = with_ids(fields, [rng.choice([0, 7, 1 << 31])] * len(names))
+                odd = [each.serialize().to_pybytes() for each in (double, fields, twice)]
+                data = rng.choice([b"", b"opaque", data[4:], data + bytes(8), *odd])
+            schema_fingerprint = fingerprint(data)
             action = {"table": table, "fingerprint": schema_fingerprint, "arrow_schema": data}
             first = log.schemas.get((table, schema_fingerprint), {}).get(
                 "revision", log.revision + 1
             )
         key, order = ([rng.choice(COLUMN_NAMES)] if rng.random() < 0.3 else [] for _ in range(2))
-        columns, numbers = [n for n, _ in pairs], [g for _, g in pairs]
         log.schemas[table, action["fingerprint"]] = {
-            **action, "generation_columns": columns or rng.choice([None, []]),
-            "generations": numbers or rng.choice([None, []]), "key": key or None,
-            "sort_order": order, "revision": first,
+            **action, "key": key or None, "sort_order": order, "revision": first,
         }  # fmt: skip
-        generations = [{"column": n, "generation": g} for n, g in pairs]
-        return [{"schema": {**action, "key": key, "sort_order": order, "generations": generations}}]
+        return [{"schema": {**action, "key": key, "sort_order": order}}]
 
     def new_files(self, table: str, count: int) -> list[HandFile]:
         """Files that are live from now on."""
@@ -291,7 +282,7 @@ class RandomLog:
     ) -> HandFile:
         rng = self.rng
         try:
-            schema = decode_schema(arrow_schema)
+            schema, _ = decode_file_schema(arrow_schema)
         except Damaged:
             schema = pa.schema([])
         groups: list[tuple[int, dict[int, Known]]] = []
@@ -383,10 +374,8 @@ class RandomLog:
     def again(self, row: Row) -> Row:
         """A known schema as a Schema action of revision 0."""
         names = ("table", "fingerprint", "arrow_schema", "key", "sort_order")
-        pairs = zip(row["generation_columns"] or [], row["generations"] or [])
-        generations = [{"column": n, "generation": g} for n, g in pairs]
         self.log.schemas[row["table"], row["fingerprint"]] = {**row, "revision": 0}
-        return {**{name: row[name] for name in names}, "generations": generations}
+        return {name: row[name] for name in names}
 
 
 def random_log(seed: int, hooks: Hooks | None = None) -> HandLog:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from independent_ipc import decode_schema
+from independent_ipc import decode_file_schema, decode_schema
 from independent_messages import (
     APPLICATIONS,
     FILES,
@@ -36,7 +36,7 @@ class HandFile:
     def whole(self) -> dict[str, Known]:
         """Statistics of the file by column name."""
         try:
-            schema = decode_schema(self.arrow_schema)
+            schema, _ = decode_file_schema(self.arrow_schema)
         except Damaged:
             return {}
         return {schema.field(at).name: known for at, known in merge(self.groups, schema).items()}

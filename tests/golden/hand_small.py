@@ -8,13 +8,15 @@ from typing import Any
 import pyarrow as pa
 from hand_log import HandLog, Hooks
 from hand_segments import HandFile
+from hand_values import with_ids
 from independent_log import Log
 from independent_transaction import fingerprint
 from independent_verdict import verdict
 from independent_wire import Refusal
 
-ARROW = pa.schema([("temp", pa.float64()), ("name", pa.string())]).serialize().to_pybytes()
-MARK = fingerprint(ARROW, [])
+COLUMNS = pa.schema([("temp", pa.float64()), ("name", pa.string())])
+ARROW = with_ids(COLUMNS, (1, 2)).serialize().to_pybytes()
+MARK = fingerprint(ARROW)
 
 
 class Change(Hooks):
@@ -46,8 +48,7 @@ class Small:
     def schema(self, table: str = "t") -> Small:
         self.log.schemas[table, MARK] = {
             "table": table, "fingerprint": MARK, "arrow_schema": ARROW, "key": None,
-            "sort_order": None, "generation_columns": None, "generations": None,
-            "revision": self.log.revision + 1,
+            "sort_order": None, "revision": self.log.revision + 1,
         }  # fmt: skip
         return self.commit(schema(table))
 

@@ -10,6 +10,7 @@ from independent_statistics import Known, bound_type, bound_value
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Iterable
 
 TYPES = [
     pa.bool_(), pa.int8(), pa.int32(), pa.int64(), pa.uint16(), pa.uint64(), pa.float32(),
@@ -19,6 +20,15 @@ TYPES = [
     pa.struct([("x", pa.int8())]), pa.duration("s"), pa.dictionary(pa.int8(), pa.string()),
     pa.float16(), pa.date64(), pa.binary(4),
 ]  # fmt: skip
+ID = b"PARQUET:field_id"
+
+
+def with_ids(schema: pa.Schema, ids: Iterable[int]) -> pa.Schema:
+    """Columns with these ids, in their order."""
+    pairs = zip(schema, ids, strict=True)
+    return pa.schema([f.with_metadata({**(f.metadata or {}), ID: f"{n}"}) for f, n in pairs])
+
+
 OPERATIONS = ["append", "delete", "overwrite", "rewrite", "row_delta", "maintenance", "größer"]
 NUMBERS = [0, 1, 5, 255, 1000, 86_399, 1 << 31, (1 << 62) - 1]
 

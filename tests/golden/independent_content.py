@@ -48,7 +48,6 @@ class Schema:
     """A schema that a table knows."""
 
     arrow_schema: bytes
-    generations: list[tuple[str, int]]
     key: list[str]
     sort_order: list[str]
     revision: int
@@ -233,12 +232,11 @@ def add_schemas(found: dict[bytes, Schema], columns: Columns, table: str) -> Non
         item = dict(zip(columns, row))
         if item["table"] != table:
             continue
-        pairs = list(zip(item["generation_columns"] or [], item["generations"] or []))
         key, order = item["key"] or [], item["sort_order"] or []
         first = item["revision"]
         if item["fingerprint"] in found:
             first = min(first, found[item["fingerprint"]].revision)
-        found[item["fingerprint"]] = Schema(item["arrow_schema"], pairs, key, order, first)
+        found[item["fingerprint"]] = Schema(item["arrow_schema"], key, order, first)
 
 
 def files_of(

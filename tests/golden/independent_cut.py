@@ -111,7 +111,7 @@ def parse_footer(metadata: Mapping[str, str]) -> dict[str, Any] | None:
     own = {k.removeprefix("lakelog."): v for k, v in metadata.items() if k.startswith("lakelog.")}
     if own.get("version") != "1":
         return None
-    missing = {*TEXTS, *NUMBERS, *IDS, "schema", "generations", "replaces"} - own.keys()
+    missing = {*TEXTS, *NUMBERS, *IDS, "schema", "replaces"} - own.keys()
     need(not missing, f"keys {sorted(missing)}")
     found: dict[str, Any] = {name: own[name] for name in TEXTS}
     for name in NUMBERS:
@@ -123,11 +123,10 @@ def parse_footer(metadata: Mapping[str, str]) -> dict[str, Any] | None:
         found[name] = bytes.fromhex(own[name])
     try:
         found["schema"] = base64.b64decode(own["schema"], validate=True)
-        found["generations"] = json.loads(own["generations"])
         found["replaces"] = json.loads(own["replaces"])
     except (ValueError, binascii.Error, RecursionError):
-        raise Damaged("schema, generations or replaces") from None
-    check_json(found["generations"], found["replaces"])
+        raise Damaged("schema or replaces") from None
+    check_json(found["replaces"])
     if "task" in own:
         for name in ("task", "attempt"):
             need(re.fullmatch(r"[0-9]{1,19}", own.get(name, "")), name)
@@ -135,9 +134,7 @@ def parse_footer(metadata: Mapping[str, str]) -> dict[str, Any] | None:
     return found
 
 
-def check_json(generations: Any, replaces: Any) -> None:
-    need(isinstance(generations, dict), "generations")
-    need(all(type(g) is int and 1 <= g <= 999_999_999 for g in generations.values()), "generation")
+def check_json(replaces: Any) -> None:
     need(isinstance(replaces, list), "replaces")
     for pair in replaces:
         need(isinstance(pair, list) and len(pair) == 2, "replaces")

@@ -52,10 +52,8 @@ def met_by(entry: Entry, own: Sequence[Column], data: pa.Table) -> list[bool]:
     need(match, "a predicate that this reader doesn't know")
     assert match is not None
     name, sign, number, text = match.groups()
-    (column,) = [c for c in entry.facts["columns"].columns if c.sources[0].column == name]
-    here = {(c.name, c.generation): c for c in own}
-    sources = [(s.column, s.generation) for s in column.sources]
-    held = [here[source] for source in sources if source in here]
+    (column,) = [c for c in entry.facts["columns"].columns if c.name == name]
+    held = [c for c in own if c.number == column.id]
     values: list[Any]
     if held:
         values = data.column(held[0].stored).to_pylist()

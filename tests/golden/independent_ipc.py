@@ -5,6 +5,7 @@ The flatbuffers are looked at here, as far as the profile says something; pyarro
 
 from __future__ import annotations
 
+import re
 import struct
 from functools import lru_cache
 from typing import Any
@@ -232,3 +233,14 @@ def decode_schema(data: bytes) -> pa.Schema:
         raise Damaged(f"schema: {error}") from None
     need(len(set(names)) == len(names), "two columns of one name")
     return schema
+
+
+def decode_file_schema(data: bytes) -> tuple[pa.Schema, list[int]]:
+    """The schema of files, and the ids of its columns (section 5.3)."""
+    schema = decode_schema(data)
+    texts = [(field.metadata or {}).get(b"PARQUET:field_id", b"") for field in schema]
+    need(all(re.fullmatch(rb"[1-9][0-9]{0,9}", text) for text in texts), "a column without an id")
+    ids = [int(text) for text in texts]
+    need(all(number < 1 << 31 for number in ids), "an id that can't be")
+    need(len(set(ids)) == len(ids), "two columns of one id")
+    return schema, ids

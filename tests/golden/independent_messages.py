@@ -48,10 +48,9 @@ ADD = shape(
 )  # fmt: skip
 ADD_BATCH = shape(segments=(1, SEGMENT_REF, "many"))
 REMOVE = shape(path=(1, TEXT), table=(2, TEXT))
-GENERATION = shape(column=(1, TEXT), generation=(2, UINT32))
 SCHEMA = shape(
     table=(1, TEXT), fingerprint=(2, BYTES), arrow_schema=(3, BYTES), key=(4, TEXT, "many"),
-    sort_order=(5, TEXT, "many"), generations=(6, GENERATION, "many"),
+    sort_order=(5, TEXT, "many"),
 )  # fmt: skip
 UPGRADE = shape(
     required_reader_features=(1, TEXT, "many"), required_writer_features=(2, TEXT, "many")
@@ -63,11 +62,10 @@ FORGET = shape(
     applications_before_us=(1, SINT), tables=(2, TEXT, "many"), schemas=(3, SCHEMA_NAME, "many")
 )
 LOCATION = shape(url=(1, TEXT))
-COLUMN_IDENTITY = shape(column=(1, TEXT), generation=(2, UINT32))
-DEFINED_COLUMN = shape(sources=(1, COLUMN_IDENTITY, "many"), default=(2, BYTES))
+DEFINED_COLUMN = shape(id=(1, UINT32), name=(2, TEXT), default=(3, BYTES))
 DEFINITION = shape(
     table=(1, TEXT), arrow_schema=(2, BYTES), columns=(3, DEFINED_COLUMN, "many"),
-    dropped=(4, COLUMN_IDENTITY, "many"), key=(5, TEXT, "many"),
+    last_id=(4, UINT32), key=(5, TEXT, "many"),
 )  # fmt: skip
 LOG_AT = shape(
     writer=(1, TEXT), log_id=(2, BYTES), incarnation=(3, UINT32), revision=(4, UINT),

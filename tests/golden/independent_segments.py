@@ -29,7 +29,6 @@ from independent_transaction import (
     MAX_TIME,
     check_columns,
     check_definition,
-    check_generations,
     check_row_deletes,
     check_tombstone,
     fingerprint,
@@ -69,7 +68,6 @@ COLUMNS: dict[int, Profile] = {
     SCHEMAS: {
         "table": STRING, "fingerprint": (pa.binary(16), False),
         "arrow_schema": (pa.binary(), False),
-        "generation_columns": STRINGS, "generations": (pa.list_(pa.int32()), True),
         "key": STRINGS, "sort_order": STRINGS, "revision": INT64,
     },
     DEFINITIONS: {"table": STRING, "definition": (pa.binary(), False), "revision": INT64},
@@ -245,17 +243,8 @@ def check_schemas(columns: Columns, facts: Mapping[str, Any], revision: int, bat
     check_ascending(zip((t.encode() for t in columns["table"]), columns["fingerprint"]))
     check_numbers(columns, "revision")
     need(max(columns["revision"]) <= revision, "revision of a schema")
-    named = zip(
-        columns["fingerprint"],
-        columns["arrow_schema"],
-        columns["generation_columns"],
-        columns["generations"],
-    )
-    for stated, data, names, numbers in named:
-        need(len(names or []) == len(numbers or []), "generations")
-        pairs = list(zip(names or [], numbers or []))
-        check_generations(pairs)
-        need(stated == fingerprint(data, pairs), "fingerprint")
+    for stated, data in zip(columns["fingerprint"], columns["arrow_schema"]):
+        need(stated == fingerprint(data), "fingerprint")
     check_range(columns, facts, table="table")
 
 

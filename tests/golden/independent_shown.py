@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column that files of a schema show: what they call it (None: they lack it), and the bytes
-    of its value where they lack it (None: null)."""
+    """A column that files of a schema show: its id, what they call it (None: they lack it), and the
+    bytes of its value where they lack it (None: null)."""
 
     name: str
     kind: pa.DataType
-    generation: int
+    number: int
     stored: str | None
     default: bytes | None = None
 
@@ -36,25 +36,23 @@ def shown(
 ) -> list[Column]:
     """The columns of files by a definition."""
     schema = decode_schema(definition.arrow_schema)
-    names = [column.sources[0].column for column in definition.columns]
+    names = [column.name for column in definition.columns]
     need(schema.names == names, "a definition of other columns than its schema has")
-    here = {(column.name, column.generation): column for column in own}
-    found, known = [], {(item.column, item.generation) for item in definition.dropped}
+    here = {column.number: column for column in own}
+    found = []
     for field, column in zip(schema, definition.columns):
-        kind, first = storage(field.type), column.sources[0]
+        kind = storage(field.type)
         default = column.default if "default" in column.there else None
         if default is not None:
             value_of(default, kind)  # refuses what is none
-        sources = [(item.column, item.generation) for item in column.sources]
-        known.update(sources)
-        made = Column(first.column, kind, first.generation, None, default)
-        held = next((here[source] for source in sources if source in here), None)
+        made = Column(column.name, kind, column.id, None, default)
+        held = here.get(column.id)
         if held is not None:
             fits = common(kind, held.kind) == kind
             made = replace(made, stored=held.name, kind=kind if fits else held.kind, default=None)
         found.append(made)
     for column in own:
-        if (column.name, column.generation) not in known and column.name not in names:
+        if column.number > definition.last_id and column.name not in names:
             found.append(column)
     return found
 

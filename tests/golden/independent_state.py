@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from independent_content import Deletes, File, Schema, Table
-from independent_ipc import decode_schema
+from independent_ipc import decode_file_schema
 from independent_messages import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from independent_statistics import Known, bound_type, group_statistics, known_of, merge
 from independent_view import ENDLESS, View
@@ -221,7 +221,7 @@ class State:
 
 def file_statistics(file: File, known: Schema) -> tuple[Statistics, list[tuple[int, Statistics]]]:
     try:
-        schema = decode_schema(known.arrow_schema)
+        schema, _ = decode_file_schema(known.arrow_schema)
     except Damaged:
         schema = None
     if file.add is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 from independent_hidden import hidden_rows
-from independent_ipc import decode_schema, storage
+from independent_ipc import decode_file_schema, storage
 from independent_named import last_held
 from independent_shown import Column, shown, value_of
 from independent_wire import need
@@ -180,11 +180,10 @@ def columns_of(part: Part, fingerprint: bytes) -> list[Column]:
 
 def own_columns(part: Part, fingerprint: bytes) -> list[Column]:
     """What files of a schema have."""
-    schema = part.schemas[fingerprint]
-    generations = dict(schema.generations)
+    schema, ids = decode_file_schema(part.schemas[fingerprint].arrow_schema)
     return [
-        Column(item.name, storage(item.type), generations.get(item.name, 0), item.name)
-        for item in decode_schema(schema.arrow_schema)
+        Column(item.name, storage(item.type), number, item.name)
+        for item, number in zip(schema, ids)
     ]
 
 
@@ -200,28 +199,20 @@ def used_schemas(parts: Sequence[Part]) -> list[list[Column]]:
             if fingerprint in live or not any_live
         )
         for _, fingerprint in known:
-            columns = [replace(c, stored=None, default=None) for c in columns_of(part, fingerprint)]
+            own = columns_of(part, fingerprint)
+            columns = [replace(c, number=0, stored=None, default=None) for c in own]
             if columns not in found:
                 found.append(columns)
     need(found, "no such table")
     return found
 
 
-def newest_generations(schemas: Sequence[Sequence[Column]]) -> dict[str, int]:
-    newest: dict[str, int] = {}
-    for column in (column for schema in schemas for column in schema):
-        newest[column.name] = max(newest.get(column.name, 0), column.generation)
-    return newest
-
-
 def unify(parts: Sequence[Part]) -> pa.Schema:
     """The schema that a table of a cut is read with."""
     schemas = used_schemas(parts)
-    newest = newest_generations(schemas)
     types: dict[str, list[pa.DataType]] = {}
     for column in (column for schema in schemas for column in schema):
-        if column.generation == newest[column.name]:
-            types.setdefault(column.name, []).append(column.kind)
+        types.setdefault(column.name, []).append(column.kind)
     found = {name: common_of(own) for name, own in types.items()}
     for name, kind in found.items():
         need(kind is not None, f"column {name} has no common type")
@@ -230,12 +221,12 @@ def unify(parts: Sequence[Part]) -> pa.Schema:
 
 def rows(parts: Sequence[Part]) -> pa.Table:
     """The rows of a table, in order of writer, and of one writer as it committed them."""
-    schema, newest = unify(parts), newest_generations(used_schemas(parts))
+    schema = unify(parts)
     tables = [schema.empty_table()]
     for part in sorted(parts, key=lambda part: part.writer.encode()):
         for path, file in sorted(part.files.items(), key=place):
             own = columns_of(part, file.facts["schema_fingerprint"])
-            here = {c.name: c for c in own if c.generation == newest[c.name]}
+            here = {c.name: c for c in own}
             data = visible(part, path, file)
             columns = []
             for item in schema:

@@ -140,9 +140,7 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
         check_table(item.table)
     elif kind == "schema":
         check_table(item.table)
-        check_generations([(g.column, g.generation) for g in item.generations])
-        pairs = [(g.column, g.generation) for g in item.generations]
-        need(item.fingerprint == fingerprint(item.arrow_schema, pairs), "fingerprint")
+        need(item.fingerprint == fingerprint(item.arrow_schema), "fingerprint")
     elif kind == "upgrade":
         names = *item.required_reader_features, *item.required_writer_features
         need(all(1 <= len(name) <= 64 for name in names), "feature")
@@ -172,16 +170,11 @@ def check_action(kind: str, item: Message, attached: int, incarnation: int) -> N
 def check_definition(item: Message) -> None:
     """Section 5.5."""
     check_table(item.table)
-    need(item.columns and all(column.sources for column in item.columns), "columns defined")
-    sources = [(s.column, s.generation) for column in item.columns for s in column.sources]
-    dropped = [(s.column, s.generation) for s in item.dropped]
-    need(all(name and number <= 999_999_999 for name, number in sources + dropped), "a source")
-    need(len({*sources, *dropped}) == len(sources) + len(dropped), "a source of two columns")
-    names = [column.sources[0].column for column in item.columns]
-    need(len(set(names)) == len(names), "two columns of one name")
+    names, ids = [c.name for c in item.columns], [c.id for c in item.columns]
+    need(item.last_id < 1 << 31, "last id")
+    need(all(names) and all(1 <= number <= item.last_id for number in ids), "a name or an id")
+    need(len(set(names)) == len(names) and len(set(ids)) == len(ids), "two columns of one name")
     need(len(set(item.key)) == len(item.key) and set(item.key) <= set(names), "a wrong key")
-    order = [(name.encode(), number) for name, number in dropped]
-    need(all(a < b for a, b in itertools.pairwise(order)), "order of dropped columns")
     need(all(len(column.default) <= 65_536 for column in item.columns), "a long default")
 
 
@@ -192,7 +185,7 @@ def check_tombstone(item: Message) -> None:
     if "columns" in item.there:
         check_definition(item.columns)
         need(item.columns.table == item.table, "columns of another table")
-        need(not item.columns.dropped, "dropped columns of a tombstone")
+        need(item.columns.columns, "columns of a tombstone")
     paths = [check_path(path).encode() for path in item.paths]
     need(all(a < b for a, b in itertools.pairwise(paths)), "order of paths")
     need(not (paths and item.logs), "paths and logs")
@@ -250,19 +243,9 @@ def check_columns(kind: int, columns: Sequence[str]) -> None:
     need(all(a < b for a, b in itertools.pairwise(names)), "columns of a reference")
 
 
-def check_generations(pairs: Sequence[tuple[str, int]]) -> None:
-    names = [name.encode() for name, _ in pairs]
-    need(all(names) and all(a < b for a, b in itertools.pairwise(names)), "generations")
-    need(all(1 <= number <= 999_999_999 for _, number in pairs), "generation")
-
-
-def fingerprint(arrow_schema: bytes, generations: Sequence[tuple[str, int]]) -> bytes:
+def fingerprint(arrow_schema: bytes) -> bytes:
     """Section 5.3."""
-    data = len(arrow_schema).to_bytes(4, "little") + arrow_schema
-    for name, number in generations:
-        raw = name.encode()
-        data += len(raw).to_bytes(4, "little") + raw + number.to_bytes(4, "little")
-    return hashlib.sha256(data).digest()[:16]
+    return hashlib.sha256(arrow_schema).digest()[:16]
 
 
 def check_ascending(names: Sequence[str]) -> None:

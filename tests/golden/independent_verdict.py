@@ -8,8 +8,8 @@
 - `reader_features`, `writer_features`, `locations`: sorted lists;
 - `applications`: {id: version}, or "damaged" or "too-new";
 - `definitions`: "damaged", "too-new", or a hash of lines `table|sha256 of arrow_schema|columns
-  joined by ";"|dropped joined by ","|revision`. A column is its sources as name=generation joined
-  by "," and, if it has a default, `=` and that in hex;
+  joined by ";"|last id|key joined by ","|revision`. A column is id=name and, if it has a default,
+  `=` and that in hex;
 - `deletes`: "damaged", "too-new", or a hash of lines `tombstone|table|revision|number|sha256 of the
   predicate|columns as a line of definitions without its revision, or nothing|paths joined by ","|
   logs as writer:log id:incarnation:revision:transaction id:committed_at_us, joined by ","` and
@@ -37,8 +37,8 @@
     "damaged" or "too-new" if a bitmap can't be used, also where the object is gone. A tombstone
     that names logs holds of files of this log alone, if it is named; if up to where can't be told,
     also since there is no history, there is the word for that instead of a hash;
-  - `schemas`: a hash of lines `fingerprint|sha256 of arrow_schema|
-    generations as name=number joined by ","|key joined by ","|sort order likewise|revision`.
+  - `schemas`: a hash of lines `fingerprint|sha256 of arrow_schema|key joined by ","|sort order
+    likewise|revision`.
     They are those of the base that the files come from; without files, of the highest base that
     gives the schemas.
 
@@ -167,15 +167,12 @@ def log_at(at: Any) -> str:
 
 
 def definition_line(table: str, message: Any, revision: int | None) -> str:
-    def named(items: Iterable[Any]) -> str:
-        return ",".join(f"{item.column}={item.generation}" for item in items)
-
     columns = [
-        named(column.sources) + (f"={column.default.hex()}" if has_default(column) else "")
-        for column in message.columns
+        f"{c.id}={c.name}" + (f"={c.default.hex()}" if has_default(c) else "")
+        for c in message.columns
     ]
     digest = hashlib.sha256(message.arrow_schema).hexdigest()
-    told = [";".join(columns), named(message.dropped), ",".join(message.key)]
+    told = [";".join(columns), str(message.last_id), ",".join(message.key)]
     return "|".join([table, digest, *told, *([] if revision is None else [str(revision)])])
 
 
@@ -255,12 +252,10 @@ def file_line(file: File) -> str:
 
 
 def schema_line(fingerprint: bytes, schema: Schema) -> str:
-    generations = ",".join(f"{name}={number}" for name, number in schema.generations)
     digest = hashlib.sha256(schema.arrow_schema).hexdigest()
     cells = [
         fingerprint.hex(),
         digest,
-        generations,
         ",".join(schema.key),
         ",".join(schema.sort_order),
     ]

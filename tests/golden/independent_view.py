@@ -88,11 +88,10 @@ class Step:
         state.files[path] = file
 
     def learn(self, state: Table, item: Message) -> None:
-        pairs = [(g.column, g.generation) for g in item.generations]
         known = state.schemas.get(item.fingerprint)
         first = known.revision if known else self.revision
         state.schemas[item.fingerprint] = Schema(
-            item.arrow_schema, pairs, item.key, item.sort_order, first
+            item.arrow_schema, item.key, item.sort_order, first
         )
 
     def forget(self, state: Table, item: Message, table: str) -> None:

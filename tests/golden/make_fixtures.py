@@ -26,7 +26,7 @@ from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.locations import FEATURE, path_at
 from lakelog.catalog.format.names import LogObject, rebuilt_slot_uuid
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
-from lakelog.catalog.format.schema import GENERATION, encode_schema
+from lakelog.catalog.format.schema import column_id, column_of, encode_schema
 from lakelog.catalog.format.statistics import bound_type, encode_bound
 from lakelog.catalog.log import build, merge, piece_sink
 from lakelog.catalog.log.build import Intent, build_transaction, identity_action
@@ -35,6 +35,7 @@ from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import State, empty_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store.memory import MemoryStore
+from lakelog.testing.logs import numbered
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fixture_catalog import START_US, Counted, dump, make_catalog
@@ -45,26 +46,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 VERSION_FOLDER = Path(__file__).parents[2] / "fixtures" / "v1"
-TYPED = pa.schema(
-    [
-        pa.field("flag", pa.bool_()),
-        pa.field("small", pa.int16()),
-        pa.field("count", pa.uint64()),
-        pa.field("temp", pa.float32()),
-        pa.field("name", pa.string()),
-        pa.field("raw", pa.binary()),
-        pa.field("price", pa.decimal128(9, 2)),
-        pa.field("local", pa.timestamp("ms")),
-        pa.field("at", pa.timestamp("us", "Europe/Berlin")),
-        pa.field("day", pa.date32()),
-        pa.field("time", pa.time64("ns")),
-        pa.field("tags", pa.list_(pa.string())),
-    ]
+TYPED = numbered(
+    pa.schema(
+        [
+            pa.field("flag", pa.bool_()),
+            pa.field("small", pa.int16()),
+            pa.field("count", pa.uint64()),
+            pa.field("temp", pa.float32()),
+            pa.field("name", pa.string()),
+            pa.field("raw", pa.binary()),
+            pa.field("price", pa.decimal128(9, 2)),
+            pa.field("local", pa.timestamp("ms")),
+            pa.field("at", pa.timestamp("us", "Europe/Berlin")),
+            pa.field("day", pa.date32()),
+            pa.field("time", pa.time64("ns")),
+            pa.field("tags", pa.list_(pa.string())),
+        ]
+    )
 )
 LOW: list[Any] = [False, -5, 0, -0.0, b"a", b"\x00", -100, 0, 1, -1, 0]
 HIGH: list[Any] = [True, 7, (1 << 64) - 1, 1.5, "é".encode(), b"\xff", 99_999, 10**12, 2, 20_000, 9]
-AGAIN = pa.schema([pa.field("temp", pa.string(), metadata={GENERATION: "1"})])
-WITH_FLOATS = pa.schema([*AGAIN, ("wind", pa.float64()), ("gust", pa.float32())])
+AGAIN = pa.schema([column_of("temp", pa.string(), 15)])
+WITH_FLOATS = pa.schema(
+    [*AGAIN, column_of("wind", pa.float64(), 16), column_of("gust", pa.float32(), 17)]
+)
 
 
 @contextmanager
@@ -163,10 +168,6 @@ def schema_action(
             arrow_schema=encoded.message,
             key=key,
             sort_order=sort_order,
-            generations=[
-                wire.Generation(column=name, generation=number)
-                for name, number in encoded.generations
-            ],
         )
     )
 
@@ -297,19 +298,12 @@ def definition() -> wire.Definition:
     `note` came later, with a default; `name` is the key."""
     schema = pa.schema(
         [
-            pa.field("degrees", pa.float64()),
-            pa.field("name", pa.string(), metadata={GENERATION: "1"}),
-            pa.field("note", pa.string()),
+            column_of("degrees", pa.float64(), column_id(TYPED.field("temp"))),
+            column_of("name", pa.string(), 18),
+            column_of("note", pa.string(), 19),
         ]
     )
-    sources = {
-        "degrees": (("degrees", 0), ("temp", 0)),
-        "name": (("name", 1),),
-        "note": (("note", 0),),
-    }
-    gone = [("name", 0), ("raw", 0)]
-    default = {"note": pa.scalar("none")}
-    return encode_definition("hourly", schema, sources, default, gone, key=["name"])
+    return encode_definition("hourly", schema, {"note": pa.scalar("none")}, 19, key=["name"])
 
 
 def make_token(folder: Path, state: State) -> None:

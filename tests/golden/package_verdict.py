@@ -250,8 +250,6 @@ def known_line(row: Mapping[str, Any], row_groups: bool) -> str:
 
 
 def schema_line(entry: SchemaEntry) -> str:
-
-    generations = ",".join(f"{name}={number}" for name, number in entry.generations)
     digest = hashlib.sha256(entry.message).hexdigest()
-    cells = [entry.fingerprint.hex(), digest, generations, ",".join(entry.key)]
+    cells = [entry.fingerprint.hex(), digest, ",".join(entry.key)]
     return "|".join([*cells, ",".join(entry.sort_order), str(entry.revision)])

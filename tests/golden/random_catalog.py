@@ -72,9 +72,7 @@ def random_data(rng: random.Random, table: str) -> pa.Table:
     fields, columns = [], []
     for name in names:
         kind = rng.choice(SAFE[name] if table == "safe" else KINDS)
-        born = rng.choice([0, 0, 0, 1, 2]) if name == "c" else 0
-        metadata = {"lakelog.generation": str(born)} if born else None
-        fields.append(pa.field(name, kind, metadata=metadata))
+        fields.append(pa.field(name, kind))
         columns.append(random_column(rng, kind, rows))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 

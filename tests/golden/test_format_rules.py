@@ -182,22 +182,6 @@ def test_a_schema_named_again_changes_its_key_and_nothing_else() -> None:
         assert (entry.key, entry.sort_order, entry.revision) == (("a",), ("s", "a"), 0)
 
 
-@pytest.mark.parametrize(
-    "found",
-    [[("b", 1), ("a", 1)], [("a", 1), ("a", 1)], [("a", 0)], [("a", 10**9)], [("", 1)]],
-    ids=["descending", "twice", "zero", "too high", "no name"],
-)
-def test_generations_ascend_and_are_plain_numbers(found: list[tuple[str, int]]) -> None:
-    log = LogBuilder()
-
-    def change(message: wire.Transaction) -> None:
-        for column, number in found:
-            message.actions[1].schema.generations.add(column=column, generation=number)
-
-    with pytest.raises(CorruptObject, match="generations"):
-        log.decode(*log.encode(schema_action(), change=change))
-
-
 def test_a_reader_takes_operations_that_it_does_not_know() -> None:
     log = LogBuilder()
 

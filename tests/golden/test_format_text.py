@@ -89,7 +89,7 @@ def test_links_within_the_text_hold() -> None:
         ("is at most 1,024 bytes long and", locations.MAX_LOCATION_BYTES == 1024),
         ("segments of a checkpoint | 1,048,576 |", objects.MAX_REFERENCES == 1_048_576),
         ("; 64 characters each |", objects.MAX_FEATURE_CHARS == 64),
-        ("| generation | 999,999,999 |", schema.MAX_GENERATION == 999_999_999),
+        ("| id of a column | 2,147,483,647 |", schema.MAX_COLUMN_ID == 2_147_483_647),
         ("sizes and counts in actions and segments | 2^62 - 1", segments.MAX_NUMBER == 1 << 62),
         ("| bound in a segment | 128 bytes |", bound_keys.MAX_KEPT_BYTES == 128),
         ("| token | 2^20 characters |", cut.MAX_TOKEN_CHARS == 1 << 20),

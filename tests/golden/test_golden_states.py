@@ -87,7 +87,7 @@ def test_a_log_names_the_places_of_files() -> None:
     apply(state, decoded("definition"))
     found = state.definitions.of("hourly")
     assert found is not None
-    assert found.sources["degrees"] == (("degrees", 0), ("temp", 0))
+    assert (found.ids(), found.last_id) == ({"degrees": 4, "name": 18, "note": 19}, 19)
     assert found.key == ("name",)
     assert {name: value.as_py() for name, value in found.defaults.items()} == {"note": "none"}
     kept = loaded("checkpoint-definition")
@@ -108,7 +108,7 @@ def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
         assert (tombstone.predicate, tombstone.revision) == ("temp > 30 OR name LIKE 'a%'", 3)
         columns = columns_of(tombstone)
         assert columns is not None
-        assert columns.sources == {"temp": (("temp", 0), ("degrees", 0)), "name": (("name", 0),)}
+        assert columns.ids() == {"temp": 4, "name": 5}
         assert columns.defaults == {"name": pa.scalar("none")}
         ((path, (rows,)),) = each.deletes.rows_of("hourly").items()
         assert path == "data/2013-01/hourly/part-003.parquet"

@@ -260,13 +260,13 @@ def test_footers() -> None:
     footer |= {f"lakelog.{name}": "-1" for name in numbers}
     footer |= {f"lakelog.{name}": "0f" * 16 for name in ("log_id", "slot_seed", "transaction_id")}
     footer |= {"lakelog.base_transaction_id": "", "lakelog.schema": "", "lakelog.version": "1"}
-    footer |= {"lakelog.generations": '{"a":1}', "lakelog.replaces": '[["t","data/a"]]'}
+    footer |= {"lakelog.replaces": '[["t","data/a"]]'}
     found = parse_footer({**footer, "other": "x"})
     assert found is not None
     assert (found["base_revision"], found["replaces"]) == (-1, [["t", "data/a"]])
     assert parse_footer({}) is None
     assert parse_footer({**footer, "lakelog.version": "2"}) is None
-    for name, value in (("replaces", '[["t","x"]]'), ("log_id", "F" * 32), ("generations", "[]")):
+    for name, value in (("replaces", '[["t","x"]]'), ("log_id", "F" * 32)):
         with pytest.raises(Damaged):
             parse_footer({**footer, f"lakelog.{name}": value})
     with pytest.raises(Damaged):

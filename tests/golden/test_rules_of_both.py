@@ -10,7 +10,8 @@ import independent_messages as messages
 import pytest
 from hand_log import Hooks
 from hand_objects import Tree
-from hand_small import ARROW, MARK, Small, add, remove, schema
+from hand_small import ARROW, COLUMNS, MARK, Small, add, remove, schema
+from hand_values import with_ids
 from independent_transaction import fingerprint
 from independent_wire import BIG
 from rule_outcome import by_name, put_in, told_by_all
@@ -223,14 +224,18 @@ def test_a_path(path: str, expected: str, maybe_go: GoReader | None) -> None:
 # --- Actions --------------------------------------------------------------------------------------
 
 
-def schema_of(message: bytes, *generations: tuple[str, int], **more: Any) -> dict[str, Any]:
+def schema_of(message: bytes, **more: Any) -> dict[str, Any]:
     """A Schema action of these bytes with its right fingerprint."""
-    said = [{"column": name, "generation": number} for name, number in generations]
-    found = {"table": "t", "arrow_schema": message, "generations": said}
-    return {"schema": found | {"fingerprint": fingerprint(message, list(generations))} | more}
+    found = {"table": "t", "arrow_schema": message, "fingerprint": fingerprint(message)}
+    return {"schema": found | more}
 
 
-LATER = schema_of(ARROW, ("temp", 7))["schema"]["fingerprint"]
+def of_ids(*ids: int) -> bytes:
+    """The columns of `ARROW` with other ids."""
+    return with_ids(COLUMNS, ids).serialize().to_pybytes()
+
+
+LATER = fingerprint(of_ids(7, 2))
 ACTIONS: dict[str, tuple[list[Any], str]] = {
     "add again": ([add("data/a")], UNFIT),
     "add twice": ([add("data/c"), add("data/c")], UNFIT),
@@ -247,15 +252,14 @@ ACTIONS: dict[str, tuple[list[Any], str]] = {
     "other fingerprint": ([schema_of(ARROW, fingerprint=b"x" * 16)], DAMAGED),
     "schema no message": ([schema_of(b"")], OK),
     "schema junk": ([schema_of(b"junk of some length, no schema")], OK),
-    "generation 7": ([schema_of(ARROW, ("temp", 7))], OK),
-    "generation of no column": ([schema_of(ARROW, ("gone", 7))], OK),
-    "generation 0": ([schema_of(ARROW, ("temp", 0))], DAMAGED),
-    "generation at the bound": ([schema_of(ARROW, ("temp", 999_999_999))], OK),
-    "generation beyond": ([schema_of(ARROW, ("temp", 1_000_000_000))], DAMAGED),
-    "generations out of order": ([schema_of(ARROW, ("temp", 1), ("name", 1))], DAMAGED),
-    "generation of no name": ([schema_of(ARROW, ("", 1))], DAMAGED),
-    "a file of a later generation": (
-        [schema_of(ARROW, ("temp", 7)), add("data/c", schema_fingerprint=LATER)],
+    "other ids": ([schema_of(of_ids(2, 1))], OK),
+    "id 0": ([schema_of(of_ids(0, 1))], OK),
+    "the greatest id": ([schema_of(of_ids(1, (1 << 31) - 1))], OK),
+    "a greater id": ([schema_of(of_ids(1, 1 << 31))], OK),
+    "no ids": ([schema_of(COLUMNS.serialize().to_pybytes())], OK),
+    "one id twice": ([schema_of(of_ids(1, 1))], OK),
+    "a file of a later column": (
+        [schema_of(of_ids(7, 2)), add("data/c", schema_fingerprint=LATER)],
         OK,
     ),
     "key of no column": ([schema_of(ARROW, key=["nowhere"], sort_order=["", "x"])], OK),

@@ -133,7 +133,6 @@ PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
         lambda pieces: setattr(pieces[1], "table", with_children(pieces[1].table)),
         OK,
     ),
-    "generations without columns": (value(1, "generations", 0, [1]), NO_TABLES),
     "range of schemas": (said(1, last_table="v"), NO_TABLES),
     # History
     "history in two pieces": (history((0, 1, 2), (3, 4, 5)), OK),

@@ -22,44 +22,40 @@ if TYPE_CHECKING:
 OK, DAMAGED, TOO_NEW = "ok", "damaged", "too-new"
 
 
-def defined(*columns: Any, dropped: Any = (), table: str = "t", **more: Any) -> dict[str, Any]:
-    """A definition; a column is a list of names with generations."""
-    made: list[dict[str, Any]] = [
-        {"sources": [{"column": n, "generation": g} for n, g in column]} for column in columns
-    ]
-    gone = [{"column": n, "generation": g} for n, g in dropped]
-    return {"table": table, "arrow_schema": b"opaque", "columns": made, "dropped": gone} | more
+LAST = (1 << 31) - 1
+
+
+def defined(*columns: tuple[str, int], table: str = "t", **more: Any) -> dict[str, Any]:
+    """A definition; a column is a name with an id."""
+    made: list[dict[str, Any]] = [{"id": number, "name": name} for name, number in columns]
+    last = max((number for _, number in columns), default=0)
+    said = {"table": table, "arrow_schema": b"opaque", "columns": made, "last_id": last}
+    return said | more
 
 
 def with_default(value: bytes) -> dict[str, Any]:
-    found = defined([("a", 0)])
+    found = defined(("a", 1))
     found["columns"][0]["default"] = (value,)
     return found
 
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
-    "one column": (defined([("a", 0)]), OK),
-    "a renamed one": (defined([("c", 0), ("a", 0), ("a", 3)]), OK),
-    "greatest generation": (defined([("a", 999_999_999)]), OK),
-    "a greater generation": (defined([("a", 1_000_000_000)]), DAMAGED),
-    "any schema": (defined([("a", 0)], arrow_schema=b""), OK),
-    "no columns": (defined(), DAMAGED),
-    "a column without sources": (defined([("a", 0)], []), DAMAGED),
-    "no name": (defined([("", 0)]), DAMAGED),
-    "two of one name": (defined([("a", 0)], [("a", 1)]), DAMAGED),
-    "one source twice": (defined([("a", 0)], [("b", 0), ("a", 0)]), DAMAGED),
-    "a source twice in one column": (defined([("a", 0), ("a", 0)]), DAMAGED),
-    "a dropped source": (defined([("a", 0)], dropped=[("a", 0)]), DAMAGED),
-    "dropped": (defined([("a", 2)], dropped=[("a", 0), ("a", 1), ("é", 0)]), OK),
-    "dropped twice": (defined([("a", 2)], dropped=[("a", 0), ("a", 0)]), DAMAGED),
-    "dropped, generations out of order": (
-        defined([("a", 2)], dropped=[("a", 1), ("a", 0)]),
-        DAMAGED,
-    ),
-    "dropped, names out of order": (defined([("a", 2)], dropped=[("c", 0), ("b", 0)]), DAMAGED),
-    "dropped without a name": (defined([("a", 2)], dropped=[("", 0)]), DAMAGED),
-    "no table": (defined([("a", 0)], table=""), DAMAGED),
-    "too long a table": (defined([("a", 0)], table="x" * 256), DAMAGED),
+    "one column": (defined(("a", 1)), OK),
+    "two columns": (defined(("c", 9), ("a", 3)), OK),
+    "a higher last id": (defined(("a", 1), last_id=9), OK),
+    "a lower last id": (defined(("a", 2), last_id=1), DAMAGED),
+    "the greatest id": (defined(("a", LAST)), OK),
+    "a greater id": (defined(("a", LAST + 1)), DAMAGED),
+    "a greater last id": (defined(("a", 1), last_id=LAST + 1), DAMAGED),
+    "id 0": (defined(("a", 0), last_id=1), DAMAGED),
+    "any schema": (defined(("a", 1), arrow_schema=b""), OK),
+    "no columns": (defined(), OK),
+    "no columns, but ids": (defined(last_id=7), OK),
+    "no name": (defined(("", 1)), DAMAGED),
+    "two of one name": (defined(("a", 1), ("a", 2)), DAMAGED),
+    "two of one id": (defined(("a", 1), ("b", 1)), DAMAGED),
+    "no table": (defined(("a", 1), table=""), DAMAGED),
+    "too long a table": (defined(("a", 1), table="x" * 256), DAMAGED),
     "an empty default": (with_default(b""), OK),
     "the longest default": (with_default(bytes([9]) * 65_536), OK),
     "too long a default": (with_default(bytes([9]) * 65_537), DAMAGED),
@@ -99,7 +95,7 @@ def test_the_rows_of_a_segment(case: str, maybe_go: GoReader | None) -> None:
     given, expected = ROWS[case]
     rows = []
     for row in given:
-        message = defined([("a", 0)], table=row.get("of", row["table"]))
+        message = defined(("a", 1), table=row.get("of", row["table"]))
         rows.append({"definition": bytes_of(message), "revision": 0} | row)
     assert in_a_checkpoint(rows, maybe_go) == expected
 
@@ -107,8 +103,8 @@ def test_the_rows_of_a_segment(case: str, maybe_go: GoReader | None) -> None:
 def test_the_newest_counts_and_forgetting_its_table_ends_it(maybe_go: GoReader | None) -> None:
     for more in ([], [forget(tables=["u"])]):
         log, _ = trial()
-        log.commit({"definition": defined([("a", 0)], table="u")})
-        log.commit({"definition": defined([("b", 0)], table="u")}, *more)
+        log.commit({"definition": defined(("a", 1), table="u")})
+        log.commit({"definition": defined(("b", 2), table="u")}, *more)
         assert told_by_all(log, maybe_go) == OK
 
 

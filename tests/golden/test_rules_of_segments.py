@@ -96,8 +96,7 @@ def a_schema(**changes: object) -> pa.Table:
     encoded = encode_schema(SCHEMA)
     row: dict[str, object] = {
         "table": "t", "fingerprint": encoded.fingerprint, "arrow_schema": encoded.message,
-        "generation_columns": None, "generations": None, "key": None, "sort_order": [],
-        "revision": 3,
+        "key": None, "sort_order": [], "revision": 3,
     }  # fmt: skip
     return pa.Table.from_pylist([row | changes], schema=SCHEMAS_COLUMNS)
 
@@ -121,8 +120,7 @@ def test_a_sound_schema_is_taken_in() -> None:
     "changes",
     [
         {"fingerprint": bytes(16)}, {"arrow_schema": b""}, {"revision": 4}, {"revision": -1},
-        {"generation_columns": ["a"]}, {"generations": [1]}, {"key": ["a", None]},
-        {"generation_columns": ["a"], "generations": [0]}, {"table": ""},
+        {"key": ["a", None]}, {"table": ""},
     ],
     ids=str,
 )  # fmt: skip

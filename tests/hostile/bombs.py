@@ -133,7 +133,6 @@ MESSAGES = {
     "names of columns": lambda: packed(field(7, field(5, field(1, field(1, filled(b"\x3a\x00")))))),
     "features": lambda: packed(field(7, field(4, filled(b"\x12\x01a")))),
     "features of a checkpoint": lambda: packed(filled(b"\x4a\x01a"), "checkpoint"),
-    "generations": lambda: packed(field(7, field(3, filled(b"\x32\x00")))),
     "tables to forget": lambda: packed(field(7, field(9, filled(b"\x12\x01t")))),
     "unknown numbers": lambda: packed(filled(b"\xf8\x07\x01")),
     "unknown groups, deep": lambda: packed(filled(b"\xfb\x07")),

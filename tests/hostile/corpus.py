@@ -25,7 +25,7 @@ from lakelog.catalog.format.frame import (
 from lakelog.catalog.format.names import deletes_path, log_folder, segments_folder
 from lakelog.catalog.log import build, piece_sink
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
-from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
+from lakelog.testing.logs import LogBuilder, add_action, numbered, remove_action, schema_action
 from loose import Loose
 
 if TYPE_CHECKING:
@@ -70,12 +70,11 @@ def some_add(path: str, number: int, table: str = "t", schema: pa.Schema = SCHEM
 
 
 def definition(table: str, schema: pa.Schema) -> wire.Definition:
-    """All columns, the first of them renamed and with a default."""
+    """All columns, the first of them with a default."""
     first = schema.field(0).name
-    sources = {name: ((name, 0),) for name in schema.names}
-    sources[first] = ((first, 0), ("before", 2))
     value = pa.scalar(7, schema.field(0).type)
-    return encode_definition(table, schema, sources, {first: value}, (("gone", 0),), key=[first])
+    found = numbered(schema)
+    return encode_definition(table, found, {first: value}, len(found) + 2, key=[first])
 
 
 def define(table: str, schema: pa.Schema) -> wire.Action:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "running"))
 
@@ -159,7 +158,6 @@ def run(seed: int) -> History:
     return history
 
 
-@pytest.mark.filterwarnings("ignore::lakelog.catalog.read.older_columns.OlderColumnsWarning")
 @settings(max_examples=examples(10), deadline=None, phases=PHASES)
 @given(st.integers(0, 2**32))
 def test_changes_lead_from_any_cut_to_a_later_one(seed: int) -> None:

@@ -37,7 +37,7 @@ class File:
     writer: str
     added: int
     rows: tuple[Row, ...]
-    generation: int  # of column k in it
+    born: int  # which column k it has
     gone: frozenset[int] = frozenset()  # ids of rows that went as it was added again
 
 
@@ -46,7 +46,7 @@ class Columns:
     """What one log makes of its files' columns."""
 
     text: str = "s"  # what it calls that column
-    generation: int = 0  # of column k
+    born: int = 0  # which column k it has now
     has_default: bool = False
 
 
@@ -99,26 +99,22 @@ class Model:
 
     # --- What rows are ----------------------------------------------------------------------------
 
-    def shown(self, file: File, columns: dict[str, Columns], newest: int) -> list[Row]:
+    def shown(self, file: File, columns: dict[str, Columns]) -> list[Row]:
         """A file's rows as a cut has them."""
         own, found = columns[file.writer], []
         for row in file.rows:
             shown = {"id": row["id"], "k": None, "s": None, "t": None, "x": None}
-            if own.generation == newest == file.generation:
+            if own.born == file.born:
                 shown["k"] = row["k"]
             shown[own.text] = row["s"]
             shown["x"] = row.get("x", DEFAULT if own.has_default else None)
             found.append(shown)
         return found
 
-    def newest(self, files: list[File], columns: dict[str, Columns]) -> int:
-        return max((columns[file.writer].generation for file in files), default=0)
-
     def left(self, point: Point, *, cut: dict[str, int] | None = None) -> dict[int, Row]:
         """What must be read at a cut, by id."""
         counts = point.counts if cut is None else cut
         files = [file for name in counts for file in point.files[name].values()]
-        newest = self.newest(files, point.columns)
         found = {}
         for file in files:
             gone = {
@@ -127,7 +123,7 @@ class Model:
                 and file.added <= each.upto.get(file.writer, -1)
                 for one in each.goes
             } | file.gone  # fmt: skip
-            for row in self.shown(file, point.columns, newest):
+            for row in self.shown(file, point.columns):
                 if row["id"] not in gone:
                     found[row["id"]] = row
         return found
@@ -159,11 +155,11 @@ class Model:
             [{own.text: row["s"], **row} for row in rows], pa.schema(schema)
         )
         (path,) = self.do(name, lambda tx: tx.write("t", table))
-        self.files[name][path] = File(name, self.counts[name], tuple(rows), own.generation)
+        self.files[name][path] = File(name, self.counts[name], tuple(rows), own.born)
         self.had_x |= {name} if with_x else set()
 
     def whole(self, name: str) -> pa.DataType:
-        return pa.int32() if name == "u" and not self.columns[name].generation else pa.int64()
+        return pa.int32() if name == "u" and not self.columns[name].born else pa.int64()
 
     def predicate(self, writers: set[str]) -> tuple[str, Callable[[Row], Any]]:
         """SQL, and the same of a row."""
@@ -182,8 +178,7 @@ class Model:
         ])  # fmt: skip
 
     def _goes(self, files: list[File], columns: dict[str, Columns], met: Any) -> frozenset[int]:
-        newest = self.newest(files, columns)
-        shown = (row for file in files for row in self.shown(file, columns, newest))
+        shown = (row for file in files for row in self.shown(file, columns))
         return frozenset(row["id"] for row in shown if met(row))
 
     def delete_own(self, name: str) -> None:
@@ -261,7 +256,7 @@ class Model:
             return
         row = {"id": self.next, "k": None, "s": None}
         self.next += 1
-        own = File(name, self.counts[name], (row,), self.columns[name].generation)
+        own = File(name, self.counts[name], (row,), self.columns[name].born)
         self.files[name][paths[0]] = own
 
     def _anew(
@@ -281,14 +276,14 @@ class Model:
             assert set(ids) <= set(wanted)
             shown = {
                 row["id"]: row for file in known.values()
-                for row in self.shown(file, self.columns, own.generation)
+                for row in self.shown(file, self.columns)
             }  # fmt: skip
             rows = tuple(
                 {"id": one, "k": shown[one]["k"], "s": shown[one][own.text]}
                 | ({"x": shown[one]["x"]} if own.has_default or "x" in wanted[one] else {})
                 for one in ids
             )
-            self.files[name][path] = File(name, self.counts[name], rows, own.generation)
+            self.files[name][path] = File(name, self.counts[name], rows, own.born)
         found = {row["id"] for path in done.rewritten for row in self.files[name][path].rows}
         assert found == set(wanted) & set(left)
         return list(done.paths)
@@ -313,8 +308,8 @@ class Model:
             own = replace(own, has_default=True)
             change = {"add": {"x": pa.int64()}, "default": {"x": DEFAULT}}
             self.do(name, lambda tx: tx.evolve("t", **change))
-        elif what == "anew" and not own.generation:
-            own = replace(own, generation=1)
+        elif what == "anew" and not own.born:
+            own = replace(own, born=1)
             self.do(name, lambda tx: tx.evolve("t", drop=["k"], add={"k": pa.int64()}))
         self.columns = self.columns | {name: own}
 

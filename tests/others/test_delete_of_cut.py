@@ -161,19 +161,6 @@ def test_a_default_counts_where_it_is_declared(lake) -> None:
     assert rows(lake) == left("b1", more="c1")
 
 
-def test_of_a_column_that_began_anew_the_older_one_is_not_read(lake) -> None:
-    do(lake, "b", lambda tx: tx.evolve("t", drop=["n"], add={"n": pa.int64()}))
-    write(lake, "b", [2, 3])
-    assert rows(lake) == [*["aNone"] * 4, "b2", "b3", *["bNone"] * 4]
-    delete(lake, "n = 2")
-    assert rows(lake) == [*["aNone"] * 4, "b3", *["bNone"] * 4]
-    delete(lake, "n IS NULL AND w = 'b'")
-    assert rows(lake) == [*["aNone"] * 4, "b3"]
-    do(lake, "a", lambda tx: tx.evolve("t", drop=["n"]))
-    delete(lake, "n IS NULL", by="b")
-    assert rows(lake) == ["b3"]
-
-
 def test_what_a_log_makes_of_its_columns_later_changes_nothing(lake) -> None:
     delete(lake, "n = 2")
     lake.evolve("db", "t", rename={"n": "m"})

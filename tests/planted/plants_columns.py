@@ -60,9 +60,16 @@ def statistics_go_by_the_names_of_today() -> Any:
 @plant("tests/evolution/test_evolve.py::test_data_with_a_dropped_or_renamed_column_is_refused")
 def data_with_dropped_columns_is_taken() -> Any:
     """A writer writes what nobody will read."""
-    from lakelog.catalog.commit import columns
+    from lakelog.catalog.log.column_ids import ColumnIds
 
-    return mock.patch.object(columns, "_fitted", lambda each, definition, checked: each)
+    real = ColumnIds.with_schemas
+
+    def planted(self: Any, schemas: Any) -> Any:
+        found = real(self, schemas)
+        found.former.clear()
+        return found
+
+    return mock.patch.object(ColumnIds, "with_schemas", planted)
 
 
 @plant("tests/evolution/test_evolve.py::test_who_wrote_for_columns_that_changed_meanwhile_is_told")
@@ -74,25 +81,29 @@ def columns_may_change_under_a_writer() -> Any:
 
 
 @plant(
-    "tests/evolution/test_evolve.py"
-    "::test_columns_of_a_table_that_was_dropped_meanwhile_are_not_changed"
+    "tests/evolution/test_column_ids.py::test_a_definition_that_did_not_see_a_new_column_is_refused"
 )
-def a_dropped_table_gets_columns() -> Any:
-    """A change of columns stands though the table is gone."""
-    from lakelog.catalog.commit import columns
+def definitions_may_name_a_column_that_came_meanwhile() -> Any:
+    """An id that another commit has just given to a column is taken for a new one."""
+    from lakelog.catalog.log import column_ids
 
-    return mock.patch.object(columns, "refuse_forgotten")
+    return mock.patch.object(column_ids, "refuse_other_ids")
 
 
 @plant(
     "tests/evolution/test_evolve.py::"
     "test_a_name_that_a_column_had_once_is_another_column_when_it_comes_back"
 )
-def a_name_comes_back_with_its_old_generation() -> Any:
-    """A column that is added has generation 0, whatever was there before."""
+def a_name_comes_back_with_its_old_id() -> Any:
+    """A column that is added gets the id that the one before it had."""
     from lakelog.catalog.data import evolution
 
-    return mock.patch.object(evolution, "_next", lambda name, taken, change: (name, 0))
+    real = evolution._add
+
+    def planted(columns: Any, last_id: int, change: Any, table: str) -> int:
+        return real(columns, last_id - len(change.add), change, table) + len(change.add)
+
+    return mock.patch.object(evolution, "_add", planted)
 
 
 @plant(f"{_SEED}::test_the_old_row_has_the_default_and_not_its_old_value")
@@ -110,10 +121,10 @@ def a_column_is_left_out_for_one_that_gets_its_name() -> Any:
 
     real = evolution._renamed
 
-    def planted(columns: Any, taken: Any, change: Any, table: str) -> Any:
+    def planted(columns: Any, change: Any, table: str) -> Any:
         there = {old: new for old, new in change.rename.items() if old in columns}
-        if change.lenient and any(new in columns and new not in there for new in there.values()):
+        if any(new in columns and new not in there for new in there.values()):
             return {name: column for name, column in columns.items() if name not in there}
-        return real(columns, taken, change, table)
+        return real(columns, change, table)
 
     return mock.patch.object(evolution, "_renamed", planted)

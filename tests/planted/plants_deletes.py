@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -111,11 +112,18 @@ def checkpoints_forget_deletes() -> Any:
 
 
 @plant("tests/catalog/test_deletes.py")
-def generations_mean_nothing_to_tombstones() -> Any:
+def names_alone_tell_tombstones_of_columns() -> Any:
     """A column that was dropped is taken for the one that has its name now."""
-    from lakelog.catalog.data import shown
+    from lakelog.catalog.read import tombstones
 
-    return mock.patch.object(shown, "generation", return_value=1)
+    real = tombstones.shown
+
+    def by_name(own: Any, definition: Any) -> Any:
+        found = real(own, definition)
+        there = {name: name for name in found.schema.names if name in own.names}
+        return replace(found, stored={**found.stored, **there})
+
+    return mock.patch.object(tombstones, "shown", by_name)
 
 
 @plant("tests/catalog/test_deletes.py")

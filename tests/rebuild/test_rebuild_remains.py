@@ -16,6 +16,7 @@ from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import ForeignLog
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
+from lakelog.testing.logs import numbered
 from rebuild_cases import lose_objects
 
 LOG = "EWR/weather/transactions/"
@@ -38,7 +39,7 @@ def remove(writer, *paths, app=(None, None)):
 
 def name_schema(writer, table, *, key=(), sort_order=(), app=(None, None), column="a"):
     """A transaction of a schema alone."""
-    found = encode_schema(pa.schema([(column, pa.int32())]))
+    found = encode_schema(numbered(pa.schema([(column, pa.int32())])))
     tx = writer.transaction(*app)
     item = wire.Schema(
         table=table, fingerprint=found.fingerprint, arrow_schema=found.message, key=key,

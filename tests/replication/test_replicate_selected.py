@@ -115,7 +115,7 @@ def test_a_column_that_another_log_begins_anew_is_read_anew(pair, options):
     check(pair, **options)
     for change in ({"drop": ["n"]}, {"add": {"n": pa.float64()}}):
         commit(pair, lambda tx, change=change: tx.evolve("t", **change), "bergen")
-    assert pair.source.catalog.snapshot(D).to_arrow("t")["n"].null_count == 8
+    assert pair.source.catalog.snapshot(D).to_arrow("t")["n"].null_count == 4
     check(pair, **options)
 
 

@@ -111,7 +111,7 @@ def _by_values(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _schema(real: Callable[..., Any]) -> Callable[..., Any]:
     kept = lru_cache(maxsize=KEPT)(real)
-    return lambda message, generations=(): kept(bytes(message), tuple(generations))
+    return lambda message: kept(bytes(message))
 
 
 def _schemas(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,13 +17,14 @@ type definition struct {
 	table    string
 	arrow    []byte
 	columns  []definedColumn
-	dropped  []generation
+	lastID   int64
 	key      []string
 	revision int64
 }
 
 type definedColumn struct {
-	sources    []generation
+	id         int64
+	name       string
 	hasDefault bool
 	value      []byte
 }
@@ -40,15 +41,17 @@ func decodeDefinition(message []byte) *definition {
 			var c definedColumn
 			each(f.bytes, func(f wireField) {
 				switch {
-				case f.is(1, wireBytes):
-					c.sources = append(c.sources, decodeGeneration(f.bytes))
+				case f.is(1, wireVarint):
+					c.id = int64(uint32(f.value))
 				case f.is(2, wireBytes):
+					c.name = string(f.bytes)
+				case f.is(3, wireBytes):
 					c.hasDefault, c.value = true, f.bytes
 				}
 			})
 			d.columns = append(d.columns, c)
-		case f.is(4, wireBytes):
-			d.dropped = append(d.dropped, decodeGeneration(f.bytes))
+		case f.is(4, wireVarint):
+			d.lastID = int64(uint32(f.value))
 		case f.is(5, wireBytes):
 			d.key = append(d.key, string(f.bytes))
 		}
@@ -58,30 +61,18 @@ func decodeDefinition(message []byte) *definition {
 
 // check holds it to the (E) rules of section 5.5.
 func (d *definition) check() error {
-	if !tableFits(d.table) || len(d.columns) == 0 {
-		return damage("Definition: wrong table, or no columns")
+	if !tableFits(d.table) || d.lastID > maxColumnID {
+		return damage("Definition: wrong table or last id")
 	}
-	seen, names := map[generation]bool{}, map[string]bool{}
-	know := func(g generation) bool {
-		wrong := g.column == "" || g.number > maxGeneration || seen[g]
-		seen[g] = true
-		return !wrong
-	}
+	names, ids := map[string]bool{}, map[int64]bool{}
 	for _, c := range d.columns {
-		if len(c.sources) == 0 || len(c.value) > maxDefault || names[c.sources[0].column] {
-			return damage("Definition: a column without sources, or of another one's name, or a long default")
+		if c.name == "" || names[c.name] || ids[c.id] || len(c.value) > maxDefault {
+			return damage("Definition: a column without a name, or of another one's name or id, or a long default")
 		}
-		names[c.sources[0].column] = true
-		for _, g := range c.sources {
-			if !know(g) {
-				return damage("Definition: a wrong source")
-			}
+		if c.id < 1 || c.id > d.lastID {
+			return damage("Definition: a wrong id")
 		}
-	}
-	for i, g := range d.dropped {
-		if !know(g) || i > 0 && !below(d.dropped[i-1], g) {
-			return damage("Definition: a wrong dropped column")
-		}
+		names[c.name], ids[c.id] = true, true
 	}
 	for i, name := range d.key {
 		if !names[name] || slices.Contains(d.key[:i], name) {
@@ -89,10 +80,6 @@ func (d *definition) check() error {
 		}
 	}
 	return nil
-}
-
-func below(a, b generation) bool {
-	return a.column < b.column || a.column == b.column && a.number < b.number
 }
 
 // kept is a copy that needs the message no more.
@@ -107,9 +94,9 @@ func (d *definition) kept(revision int64) *definition {
 }
 
 func (d *definition) cost() int64 {
-	cost := 400 + len(d.arrow) + 60*(len(d.dropped)+len(d.key))
+	cost := 400 + len(d.arrow) + 60*len(d.key)
 	for _, c := range d.columns {
-		cost += 80 + len(c.value) + 60*len(c.sources)
+		cost += 140 + len(c.value)
 	}
 	return int64(cost)
 }
@@ -118,22 +105,15 @@ func (d *definition) line() string { return fmt.Sprintf("%s|%d", d.said(), d.rev
 
 // said is the line without the revision.
 func (d *definition) said() string {
-	named := func(items []generation) string {
-		var texts []string
-		for _, g := range items {
-			texts = append(texts, fmt.Sprintf("%s=%d", g.column, g.number))
-		}
-		return strings.Join(texts, ",")
-	}
 	var columns []string
 	for _, c := range d.columns {
-		text := named(c.sources)
+		text := fmt.Sprintf("%d=%s", c.id, c.name)
 		if c.hasDefault {
 			text += "=" + hex.EncodeToString(c.value)
 		}
 		columns = append(columns, text)
 	}
-	return fmt.Sprintf("%s|%x|%s|%s|%s", d.table, sha256.Sum256(d.arrow), strings.Join(columns, ";"), named(d.dropped),
+	return fmt.Sprintf("%s|%x|%s|%d|%s", d.table, sha256.Sum256(d.arrow), strings.Join(columns, ";"), d.lastID,
 		strings.Join(d.key, ","))
 }
 

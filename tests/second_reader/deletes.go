@@ -105,8 +105,8 @@ func (t *tombstone) check() error {
 		return damage("Tombstone: wrong table")
 	case len(t.predicate) < 1 || len(t.predicate) > maxPredicate:
 		return damage("Tombstone: length of its predicate")
-	case t.columns != nil && (t.columns.table != t.table || len(t.columns.dropped) > 0):
-		return damage("Tombstone: columns of another table, or dropped ones")
+	case t.columns != nil && (t.columns.table != t.table || len(t.columns.columns) == 0):
+		return damage("Tombstone: columns of another table, or none")
 	}
 	for i, path := range t.paths {
 		if !pathFits(path) || i > 0 && t.paths[i-1] >= path {

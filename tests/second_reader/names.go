@@ -19,7 +19,6 @@ const (
 	maxFeatures   = 256
 	maxLocations  = 256
 	maxLocation   = 1024
-	maxGeneration = 999_999_999
 	maxAppID      = 1024
 )
 

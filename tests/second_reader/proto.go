@@ -143,16 +143,15 @@ var (
 	wireAdd        = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{11: wireRowGroup}}
 	wireAddBatch   = &wireMessage{messages: map[uint32]*wireMessage{1: wireSegmentRef}}
 	wireTwoTexts   = &wireMessage{texts: []uint32{1, 2}} // Remove, Upgrade, Identity, entries of maps
-	wireFirstText  = &wireMessage{texts: []uint32{1}}    // Generation, SchemaName, Location, ColumnIdentity, LogAt
-	wireSchema     = &wireMessage{texts: []uint32{1, 4, 5}, messages: map[uint32]*wireMessage{6: wireFirstText}}
+	wireFirstText  = &wireMessage{texts: []uint32{1}}    // SchemaName, Location, LogAt
+	wireSchema     = &wireMessage{texts: []uint32{1, 4, 5}}
 	wireForget     = &wireMessage{texts: []uint32{2}, messages: map[uint32]*wireMessage{3: wireFirstText}}
 	wireAction     = &wireMessage{messages: map[uint32]*wireMessage{1: wireAdd, 2: wireTwoTexts, 3: wireSchema,
 		4: wireTwoTexts, 5: wireAddBatch, 6: wireTombstone, 7: wireTwoTexts, 8: wireNothing, 9: wireForget,
 		10: wireFirstText, 11: wireDefinition, 12: wireRowDeletes}}
-	wireDefinedColumn = &wireMessage{messages: map[uint32]*wireMessage{1: wireFirstText}}
-	wireDefinition    = &wireMessage{texts: []uint32{1, 5},
-		messages: map[uint32]*wireMessage{3: wireDefinedColumn, 4: wireFirstText}}
-	wireTombstone = &wireMessage{texts: []uint32{1, 2, 4},
+	wireDefinedColumn = &wireMessage{texts: []uint32{2}}
+	wireDefinition    = &wireMessage{texts: []uint32{1, 5}, messages: map[uint32]*wireMessage{3: wireDefinedColumn}}
+	wireTombstone     = &wireMessage{texts: []uint32{1, 2, 4},
 		messages: map[uint32]*wireMessage{3: wireDefinition, 5: wireFirstText}}
 	wireRowDeletes  = &wireMessage{texts: []uint32{1, 2, 3}}
 	wireDeletes     = &wireMessage{texts: []uint32{1, 2, 3, 11, 14}, messages: map[uint32]*wireMessage{10: wireRowDeletes}}

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"regexp"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -41,11 +43,17 @@ const (
 	typeLargeLView  = 26
 )
 
-var units = []string{"s", "ms", "us", "ns"}
+const maxColumnID = 1<<31 - 1
+
+var (
+	units    = []string{"s", "ms", "us", "ns"}
+	columnID = regexp.MustCompile("^[1-9][0-9]{0,9}$")
+)
 
 // An arrowField is a column, or a child of one.
 type arrowField struct {
 	name       string
+	column     int64 // its id: the number in the metadata PARQUET:field_id, 0 if that is none
 	id         byte
 	typeName   string // as section 6 writes types; of other types only something that is none of those
 	width      int    // bytes of a value of fixed width, for those types that segments have
@@ -106,6 +114,11 @@ func readField(t flatTable, depth int) (arrowField, error) {
 	if wrong != nil {
 		return f, wrong
 	}
+	t.tables(6, func(pair flatTable) {
+		if pair.text(0) == "PARQUET:field_id" && columnID.MatchString(pair.text(1)) {
+			f.column, _ = strconv.ParseInt(pair.text(1), 10, 64)
+		}
+	})
 	_, f.dictionary = t.table(4)
 	kind, there := t.table(3)
 	if !there {
@@ -252,12 +265,16 @@ func decodeArrowSchema(message []byte) ([]arrowField, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
+	names, ids := map[string]bool{}, map[int64]bool{}
 	for i := range fields {
-		if names[fields[i].name] {
-			return nil, damage("Arrow schema: two columns of one name")
+		id := fields[i].column
+		if names[fields[i].name] || ids[id] {
+			return nil, damage("Arrow schema: two columns of one name or id")
 		}
-		names[fields[i].name] = true
+		if id < 1 || id > maxColumnID {
+			return nil, damage("Arrow schema: a column without an id")
+		}
+		names[fields[i].name], ids[id] = true, true
 	}
 	return fields, nil
 }

@@ -264,8 +264,7 @@ func saturated(a, b uint64) uint64 { return min(a+min(b, maxNumber), maxNumber) 
 
 var schemasColumns = []columnSpec{
 	{"table", "string", false}, {"fingerprint", "fixed_size_binary[16]", false}, {"arrow_schema", "binary", false},
-	{"generation_columns", "list of string", true}, {"generations", "list of int32", true}, {"key", "list of string", true},
-	{"sort_order", "list of string", true}, {"revision", "int64", false},
+	{"key", "list of string", true}, {"sort_order", "list of string", true}, {"revision", "int64", false},
 }
 
 // readSchemas calls with each row of a SCHEMAS segment, after all were checked.
@@ -275,7 +274,7 @@ func (s *source) readSchemas(r *reference, call func(table string, fingerprint [
 		return err
 	}
 	cost := 300 * b.rows
-	for _, list := range []string{"generation_columns", "generations", "key", "sort_order"} {
+	for _, list := range []string{"key", "sort_order"} {
 		cost += 40 * b.columns[list].child.rows
 	}
 	if err := s.budget.take(int64(cost)); err != nil {
@@ -287,18 +286,6 @@ func (s *source) readSchemas(r *reference, call func(table string, fingerprint [
 		info := &schemaInfo{revision: b.columns["revision"].int64(i)}
 		info.arrow = b.columns["arrow_schema"].bytes(i)
 		info.key, info.sort = b.columns["key"].texts(i), b.columns["sort_order"].texts(i)
-		names, numbers := b.columns["generation_columns"].texts(i), []int64(nil)
-		if g := b.columns["generations"]; !g.null(i) {
-			for from, to := g.span(i); from < to; from++ {
-				numbers = append(numbers, int64(g.child.int32(from)))
-			}
-		}
-		if len(names) != len(numbers) {
-			return damage("SCHEMAS: row %d: wrong generations", i)
-		}
-		for n := range names {
-			info.generations = append(info.generations, generation{names[n], numbers[n]})
-		}
 		if err := info.check(fingerprints.fixed(i)); err != nil {
 			return damage("SCHEMAS: row %d: %s", i, err)
 		}

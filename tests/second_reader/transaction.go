@@ -102,15 +102,9 @@ type schemaAction struct {
 
 // schemaFacts are the same in an action and in a segment.
 type schemaFacts struct {
-	arrow       []byte
-	key         []string
-	sort        []string
-	generations []generation
-}
-
-type generation struct {
-	column string
-	number int64
+	arrow []byte
+	key   []string
+	sort  []string
 }
 
 type schemaName struct {
@@ -331,39 +325,12 @@ func (s *schemaAction) field(f wireField) {
 		s.key = append(s.key, string(f.bytes))
 	case f.is(5, wireBytes):
 		s.sort = append(s.sort, string(f.bytes))
-	case f.is(6, wireBytes):
-		s.generations = append(s.generations, decodeGeneration(f.bytes))
 	}
 }
 
-// decodeGeneration takes apart a Generation or a ColumnIdentity, which are alike.
-func decodeGeneration(message []byte) (g generation) {
-	each(message, func(f wireField) {
-		switch {
-		case f.is(1, wireBytes):
-			g.column = string(f.bytes)
-		case f.is(2, wireVarint):
-			g.number = int64(uint32(f.value))
-		}
-	})
-	return g
-}
-
-// check holds generations and a fingerprint to section 5.3.
+// check holds a fingerprint to section 5.3.
 func (s *schemaFacts) check(fingerprint []byte) error {
-	hash := sha256.New()
-	hash.Write(u32(len(s.arrow)))
-	hash.Write(s.arrow)
-	for i, g := range s.generations {
-		if g.column == "" || g.number < 1 || g.number > maxGeneration ||
-			i > 0 && s.generations[i-1].column >= g.column {
-			return damage("wrong generations of a schema")
-		}
-		hash.Write(u32(len(g.column)))
-		hash.Write([]byte(g.column))
-		hash.Write(u32(int(g.number)))
-	}
-	if !bytes.Equal(fingerprint, hash.Sum(nil)[:16]) {
+	if sum := sha256.Sum256(s.arrow); !bytes.Equal(fingerprint, sum[:16]) {
 		return damage("wrong fingerprint of a schema")
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -324,12 +323,8 @@ func schemaHash(schemas map[[16]byte]*schemaInfo) string {
 	var lines []string
 	for _, fingerprint := range fingerprints {
 		s := schemas[fingerprint]
-		var generations []string
-		for _, g := range s.generations {
-			generations = append(generations, g.column+"="+strconv.FormatInt(g.number, 10))
-		}
-		lines = append(lines, fmt.Sprintf("%x|%x|%s|%s|%s|%d", fingerprint, sha256.Sum256(s.arrow),
-			strings.Join(generations, ","), strings.Join(s.key, ","), strings.Join(s.sort, ","), s.revision))
+		lines = append(lines, fmt.Sprintf("%x|%x|%s|%s|%d", fingerprint, sha256.Sum256(s.arrow),
+			strings.Join(s.key, ","), strings.Join(s.sort, ","), s.revision))
 	}
 	return hashLines(lines)
 }

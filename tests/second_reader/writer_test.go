@@ -146,7 +146,7 @@ func root(slots ...slot) []byte {
 
 // Arrow.
 
-func fieldOf(column, typeName string) slot {
+func fieldOf(column, typeName string, metadata ...slot) slot {
 	var id byte
 	var kind slot
 	var children slot
@@ -173,16 +173,17 @@ func fieldOf(column, typeName string) slot {
 	default:
 		panic(typeName + unit)
 	}
-	return child(name(column), octet(1), octet(id), kind, slot{}, children)
+	return child(append([]slot{name(column), octet(1), octet(id), kind, {}, children}, metadata...)...)
 }
 
 func scan(text, format string, into *int) bool { n, _ := fmt.Sscanf(text, format, into); return n == 1 }
 
-// arrowSchema makes Schema.arrow_schema of pairs of names and types.
+// arrowSchema makes Schema.arrow_schema of pairs of names and types; the columns are numbered from 1 on.
 func arrowSchema(pairs ...string) []byte {
 	var fields []slot
 	for i := 0; i < len(pairs); i += 2 {
-		fields = append(fields, fieldOf(pairs[i], pairs[i+1]))
+		id := tables(child(name("PARQUET:field_id"), name(fmt.Sprint(1+i/2))))
+		fields = append(fields, fieldOf(pairs[i], pairs[i+1], id))
 	}
 	meta := root(short(metadataV5), octet(headerSchema), child(slot{}, tables(fields...)))
 	for len(meta)%8 != 0 {
@@ -378,24 +379,19 @@ func (l *testLog) commitWith(attachments []byte, more func(message) message, act
 	return path
 }
 
-func fingerprintOf(arrow []byte, generations ...generation) []byte {
-	b := append(u32(len(arrow)), arrow...)
-	for _, g := range generations {
-		b = append(append(append(b, u32(len(g.column))...), g.column...), u32(int(g.number))...)
-	}
-	sum := sha256.Sum256(b)
+func fingerprintOf(arrow []byte) []byte {
+	sum := sha256.Sum256(arrow)
 	return sum[:16]
 }
 
 var testSchema = arrowSchema("a", "int64", "s", "string", "d", "double")
 
 func schemaOf(table string) message {
-	generations := []generation{{"s", 2}}
-	return message{}.bytes(3, message{}.text(1, table).bytes(2, fingerprintOf(testSchema, generations...)).bytes(3, testSchema).
-		text(4, "a").text(5, "a").text(5, "s").bytes(6, message{}.text(1, "s").number(2, 2)))
+	return message{}.bytes(3, message{}.text(1, table).bytes(2, fingerprintOf(testSchema)).bytes(3, testSchema).
+		text(4, "a").text(5, "a").text(5, "s"))
 }
 
-func testFingerprint() []byte { return fingerprintOf(testSchema, generation{"s", 2}) }
+func testFingerprint() []byte { return fingerprintOf(testSchema) }
 
 func addOf(table, path string, rowGroups ...message) message {
 	m := message{}.text(1, path).text(2, table).text(3, "p").number(4, 100).number(5, 10).bytes(6, testFingerprint()).
@@ -510,8 +506,7 @@ func filesSegment(part, run int32, dead []byte, rows ...[]any) *testSegment {
 func schemasSegment(tables ...string) *testSegment {
 	var rows [][]any
 	for _, table := range tables {
-		rows = append(rows, []any{table, testFingerprint(), testSchema, []any{"s"}, []any{int32(2)}, []any{"a"}, []any{"a", "s"},
-			int64(0)})
+		rows = append(rows, []any{table, testFingerprint(), testSchema, []any{"a"}, []any{"a", "s"}, int64(0)})
 	}
 	return &testSegment{segmentFacts: segmentFacts{kind: segSchemas, rows: uint64(len(rows)), firstTable: tables[0],
 		lastTable: tables[len(tables)-1]}, part: -1, run: -1, piece: piece(schemasColumns, rows, false)}
@@ -559,7 +554,7 @@ func applicationsSegment(id string, version, time int64) *testSegment {
 		piece: piece(applicationsColumns, [][]any{{id, version, time}}, false)}
 }
 
-// definitionOf declares columns, each with one source of its own name.
+// definitionOf declares columns, with ids from 1 on.
 func definitionOf(table string, columns ...string) message {
 	return message{}.bytes(11, declared(table, columns...))
 }
@@ -574,9 +569,9 @@ func keyedBy(key ...string) message {
 }
 
 func declared(table string, columns ...string) message {
-	m := message{}.text(1, table).bytes(2, testSchema)
-	for _, name := range columns {
-		m = m.bytes(3, message{}.bytes(1, message{}.text(1, name)).bytes(2, []byte("x")))
+	m := message{}.text(1, table).bytes(2, testSchema).number(4, uint64(len(columns)))
+	for i, name := range columns {
+		m = m.bytes(3, message{}.number(1, uint64(i+1)).text(2, name).bytes(3, []byte("x")))
 	}
 	return m
 }

@@ -19,7 +19,6 @@ from ...format.footer import FooterMetadata, decode_footer, encode_footer
 from ...format.schema import (
     check_writable,
     encode_schema,
-    generation,
     pack_schema,
     unpack_schema,
 )
@@ -43,7 +42,7 @@ class ParsedFooter:
     """What a Parquet file's footer says.
 
     Attributes:
-        schema: Arrow schema with column identity, as lakelog keeps it.
+        schema: Arrow schema with the ids of columns, as lakelog keeps it.
         facts: Its `Add` without path, table, partition, clocks and what it replaces.
         meta: What lakelog wrote into it; None for a foreign file. Its `floats` are no part of
             `facts`: they count only in a file that is where its footer says.
@@ -102,7 +101,9 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     schema = metadata.schema.to_arrow_schema()
     check_writable(schema)
     meta, problem = _own_metadata(metadata.metadata, schema)
-    identity = schema if meta is None else meta.schema
+    # Ids that others have written are none of a log's columns.
+    bare = pa.schema([field.remove_metadata() for field in schema])
+    identity = bare if meta is None else meta.schema
     facts = _facts(metadata, identity, size_bytes)
     if meta is not None:
         meta = replace(meta, floats=proven_floats(meta, metadata, facts))
@@ -201,9 +202,6 @@ def shape(kind: pa.DataType) -> str:
 def _facts(metadata: Any, schema: pa.Schema, size_bytes: int) -> wire.Add:
     from ..parquet import file_facts
 
-    for field in schema:
-        if generation(field) < 0:
-            raise NotParquet(f"column {field.name!r} has a generation below 0")
     fingerprint = encode_schema(schema).fingerprint
     try:
         return file_facts(metadata, schema, size_bytes, fingerprint=fingerprint)
