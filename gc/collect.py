@@ -43,7 +43,7 @@ is how long the rebuild can be looked at. Names of an epoch that the log has not
 so does another log below `data/`. Strays (names that lakelog didn't make) go only if a pattern
 asks for them, once they are old.
 
-Source: docs/maintenance.md; docs/format.md, section 10.5.
+Source: docs/maintenance.md; docs/protocol.md, section 2.9.
 """
 
 from __future__ import annotations

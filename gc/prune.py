@@ -35,7 +35,7 @@ A lower incarnation goes whole, once nothing in it is younger than the floor or 
 Names of a higher incarnation than the one in use stay: a rebuild may be writing them. A log that is
 sealed for one, or that has lost its end, is left alone altogether.
 
-Source: docs/maintenance.md; docs/format.md, section 10.5.
+Source: docs/maintenance.md; docs/protocol.md, section 2.8.
 """
 
 from __future__ import annotations

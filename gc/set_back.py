@@ -7,7 +7,7 @@ names, the newest of each epoch are asked.
 
 What this can't see: that only the very last transaction was lost, which was begun on the head.
 
-Source: docs/format.md, sections 8 and 10.5.
+Source: docs/format.md, section 8; docs/protocol.md, section 2.9.
 """
 
 from __future__ import annotations

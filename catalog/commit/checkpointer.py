@@ -4,7 +4,7 @@ A crash in between leaves segments that nobody refers to; prune takes them, by n
 segment is used again: a salt makes it new. Two processes may write the checkpoint of one revision:
 the first one stands.
 
-Source: docs/format.md, sections 6 and 10.5.
+Source: docs/format.md, section 6; docs/protocol.md, section 2.7.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ any moment once it is older than the floor. Hence:
    names them for a floor. Then the log is listed: if the revision gone back to is still retained,
    it named them up to that commit. If not, nothing more is committed.
 
-Source: docs/format.md, section 10.5; docs/protocol.md, section 2.10.
+Source: docs/protocol.md, section 2.10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where files lie that are there already and are to be taken in, and whether they may be.
 
-Source: docs/format.md, sections 2 and 10.5.
+Source: docs/format.md, section 2; docs/protocol.md, section 2.9.
 """
 
 from __future__ import annotations

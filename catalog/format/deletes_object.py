@@ -1,7 +1,7 @@
 """Objects of row deletes: bitmaps of rows of some files, and what a data file's footer would say of
 the transaction that they were written for. Pure.
 
-Source: docs/format.md, sections 5.7 and 10.5.
+Source: docs/format.md, section 5.7.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A log compares paths byte for byte. File systems of Macs and Windows, and SMB sh
 whoever deletes by a listing, or adds what a user names, compares folded; that may take two files
 of an exact store for one, and then nothing is deleted.
 
-Source: docs/format.md, sections 2 and 10.5.
+Source: docs/format.md, section 2; docs/protocol.md, section 2.9.
 """
 
 from __future__ import annotations

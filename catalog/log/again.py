@@ -1,7 +1,7 @@
 """Files of an earlier state that are live once more: carried as rows, with all that the log knows
 of them, so that no footer is read again. Pure, but for the pieces of that state.
 
-Source: docs/format.md, sections 5.1 and 10.5; docs/changing.md, "Going back".
+Source: docs/format.md, section 5.1; docs/protocol.md, section 2.10; docs/changing.md, "Going back".
 """
 
 from __future__ import annotations

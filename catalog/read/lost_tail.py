@@ -15,7 +15,7 @@ be told apart: one that lakelog named is not, unless the log knows its transacti
 What can't be told apart: the files of the very last transaction, if that one was lost, and those
 of an attempt that never committed. Both were begun on a revision that stands.
 
-Source: docs/format.md, sections 8, 8.1 and 10.5.
+Source: docs/format.md, sections 8 and 8.1.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 By itself a checkpoint that lies looks sound. While the log below it is there, it can be replayed
 without it, and held against it in everything.
 
-Source: docs/format.md, section 10.5; docs/maintenance.md.
+Source: docs/protocol.md, section 2.8; docs/maintenance.md.
 """
 
 from __future__ import annotations

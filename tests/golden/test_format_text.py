@@ -115,8 +115,8 @@ def test_links_within_the_text_hold() -> None:
         ("64 MiB for HISTORY", segment_bytes._ROW_BYTES[wire_kinds.HISTORY] == 64 << 20),
         ("64 KiB for REFERENCES", segment_bytes._ROW_BYTES[wire_kinds.REFERENCES] == 64 << 10),
         ("not compress a segment of up to 4 KiB", segment_bytes.PLAIN_BYTES == 4096),
-        ("lakelog's is 24 hours", margins.DEFAULT_MARGINS.prune_floor_s == 24 * 3600),
-        ("(lakelog: 7 days)", margins.DEFAULT_MARGINS.gc_grace_s == 7 * 24 * 3600),
+        ("prune floor is 24 hours", margins.DEFAULT_MARGINS.prune_floor_s == 24 * 3600),
+        ("grace period 7 days", margins.DEFAULT_MARGINS.gc_grace_s == 7 * 24 * 3600),
     ],
 )
 def test_a_number_in_the_text_is_that_of_the_code(said: str, is_so: bool) -> None:
