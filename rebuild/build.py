@@ -1,197 +1,331 @@
-"""The objects of a rebuilt log, from its plan and nothing else: built again they are the same.
-Pure.
+"""Builds the state that the rebuilt log opens with: the base, the readable transactions above it,
+and what was salvaged. Pure, but for the pieces that the base reads.
 
-Source: docs/format.md, section 10.6.
+Each is applied as a transaction in memory, under the number that it had. Lost revisions of which
+nothing tells become empty ones, so that the history has no gap. Unproven transactions come last:
+nothing that is known hides their rows.
+
+Source: docs/format.md, section 4.5.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.locations import FEATURE
-from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid
+import numpy as np
+
+from ..catalog.format import definitions, deletes, locations
+from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid, successor_uuid
 from ..catalog.format.objects import decode_transaction
-from ..catalog.log.build import Intent, build_transaction, identity_action, upgrade_actions
-from ..catalog.log.definitions import definition_actions
+from ..catalog.format.schema import EncodedSchema
+from ..catalog.log.build import Intent, build_transaction, require_actions, schema_actions
+from ..catalog.log.checkpoint_files import rows_of
+from ..catalog.log.lookup import files_with, schemas_with
+from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
-from ..catalog.log.state import State, empty_state
+from ..catalog.log.state import empty_state
 from ..catalog.log.validate import check_written, validate
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from ..errors import CorruptObject
-from .known_log import ORIGINAL
-from .values import derived_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from .plan import RebuildPlan
-    from .values import KnownSchema, RebuiltTransaction
+    from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.log.merge import Rows
+    from ..catalog.log.state import State
+    from .plan import FileName, RebuildPlan, SalvagedFile, SalvagedTransaction
 
-# Of revision 0: a digest of the whole plan. Of two rebuilds that would write other logs under the
-# same names, the first put tells which one stands.
-CONTENT: Final = "rebuilt_content"
+IN_ONE: Final = 50_000  # actions in one transaction
+# What a readable transaction says that is taken over as it is.
+_AS_IT_IS: Final = frozenset(
+    {"schema", "definition", "upgrade", "location", "tombstone", "identity"}
+)
+_OF_A_FILE: Final = frozenset({"add", "remove", "row_deletes"})
+_FEATURES: Final = {
+    "definition": definitions.FEATURE,
+    "location": locations.FEATURE,
+    "row_deletes": deletes.ROW_DELETES,
+    "tombstone": deletes.TOMBSTONES,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class LogBytes:
-    """One object of the new log."""
+def opening_state(
+    plan: RebuildPlan,
+    base: State,
+    readable: Mapping[int, DecodedTransaction],
+    there: Collection[str],
+) -> State:
+    """Returns the state at the plan's revision, in its incarnation.
 
-    key: str
-    body: bytes
-
-
-def build_objects(plan: RebuildPlan) -> tuple[list[LogBytes], State]:
-    """All transactions in order of revision, and the state that they lead to.
-
+    Args:
+        base: The newest state that could be read; the empty one if none could.
+        readable: The transactions above it that can be read, by revision.
+        there: Paths of all objects below `data/`.
     Raises:
-        CorruptObject: They don't lead to the planned files.
         LakelogError: What a reader would refuse.
     """
-    state = empty_state(plan.writer, plan.database)
-    folder = log_folder(plan.writer, plan.database)
-    rebuild_id = bytes.fromhex(plan.rebuild_id)
-    schemas = {(schema.table, schema.fingerprint): schema for schema in plan.schemas}
-    objects: list[LogBytes] = []
+    building = _Building(plan, base, there)
+    placed: dict[int, list[SalvagedTransaction]] = {}
+    last: list[SalvagedTransaction] = []
     for item in plan.transactions:
-        intent = _intent(plan, item, schemas, state)
-        if item.revision == 0:
-            intent.actions.insert(0, identity_action(plan.writer, plan.database, plan.begun_at_us))
-            intent.actions[1:1] = _locations(plan)
-            intent.summary[CONTENT] = content_of(plan)
-        intents = [intent, *_applications(item, plan.epoch, rebuild_id)]
-        validate(state, intent.actions, {intent.transaction_id})
-        uuid = rebuilt_slot_uuid(rebuild_id, item.revision)
+        if item.revision is not None and _has_place(item, plan):
+            placed.setdefault(item.revision, []).append(item)
+        else:
+            last.append(item)
+    parts = parts_of(plan.transactions, len(plan.gone), len(plan.schemas))
+    first = plan.revision - parts + 1
+    if base.revision < 0:
+        building.begin(min([first, *readable, *placed]) - 1)
+    for revision in range(building.state.revision + 1, first):
+        if revision in readable:
+            building.add_readable(readable[revision])
+        else:
+            building.add_salvaged(placed.get(revision, []))
+    actions = building.last_actions(last)
+    for part in range(parts):
+        some = actions[part * IN_ONE : (part + 1) * IN_ONE]
+        building.add([building.intent(some)], epoch=plan.epoch)
+    return building.state
+
+
+def parts_of(transactions: Iterable[SalvagedTransaction], gone: int, schemas: int) -> int:
+    """Returns how many revisions it takes at the end to hold all that may come there."""
+    actions = gone + 2 * schemas + 2
+    actions += sum(len(one.files) + len(one.removes) + len(one.vectors) for one in transactions)
+    return 1 + actions // IN_ONE
+
+
+def _has_place(item: SalvagedTransaction, plan: RebuildPlan) -> bool:
+    """Whether a proven transaction is added under its number: only between readable ones does it
+    matter, for their predicates hold of lower revisions."""
+    return (
+        item.revision is not None
+        and item.revision not in {one.revision for one in plan.readable}
+        and bool(plan.readable or plan.base[1] >= 0)
+    )
+
+
+class _Building:
+    """The state as far as it is built."""
+
+    def __init__(self, plan: RebuildPlan, base: State, there: Collection[str]) -> None:
+        self._plan, self._there = plan, there
+        self._schemas = {(one.table, one.fingerprint): one for one in plan.schemas}
+        self._rebuild_id = bytes.fromhex(plan.rebuild_id)
+        self._now_us = int(plan.made_at.timestamp() * 1_000_000)
+        if base.revision >= 0:
+            self.state = base.copy()
+        else:
+            self.state = empty_state(plan.writer, plan.database)
+        self.state.log, self.state.sealed_for = plan.log, 0
+        self.state.older = None  # all parts were read: nothing is to be read of another base
+
+    def begin(self, revision: int) -> None:
+        """Begins a log of which no state can be read above a revision."""
+        if revision < 0:
+            return
+        state, plan = self.state, self._plan
+        state.named = (plan.writer, plan.database)
+        state.revision, state.epoch = revision, 1
+        state.uuid, state.digest = rebuilt_slot_uuid(self._rebuild_id, revision), bytes(32)
+        state.successor_uuid = rebuilt_slot_uuid(self._rebuild_id, revision + 1)
+        state.first_epoch, state.begun_at_us = plan.epoch, plan.begun_at_us
+
+    # --- One revision -----------------------------------------------------------------------------
+
+    def add(
+        self,
+        intents: list[Intent],
+        *,
+        epoch: int = 0,
+        uuid: bytes = b"",
+        at_us: int = 0,
+        guest: bool = False,
+    ) -> None:
+        """Applies the next revision."""
+        state, plan = self.state, self._plan
+        revision = state.revision + 1
+        validate(state, intents[0].actions, {one.transaction_id for one in intents})
+        is_last = revision == plan.revision
+        seed = self._rebuild_id
         body, _ = build_transaction(
             state,
             intents,
             log=plan.log,
-            uuid=uuid,
-            slot_seed=rebuild_id,
-            epoch=plan.epoch,
-            guest=False,
-            now_us=item.committed_at_us,
-            successor=rebuilt_slot_uuid(rebuild_id, item.revision + 1),
+            uuid=uuid or rebuilt_slot_uuid(seed, revision),
+            slot_seed=seed,
+            epoch=max(epoch, state.epoch, 1),
+            guest=guest,
+            now_us=at_us or (self._now_us if is_last else 0),
+            successor=successor_uuid(seed, revision) if is_last else b"",
         )
-        name = LogObject(plan.incarnation, item.revision, uuid[:4].hex(), "transaction")
-        decoded = decode_transaction(body, folder + name.name)
+        uuid8 = (uuid or rebuilt_slot_uuid(seed, revision))[:4].hex()
+        name = LogObject(plan.incarnation, revision, uuid8, "transaction").name
+        decoded = decode_transaction(body, log_folder(plan.writer, plan.database) + name)
         check_written(state, decoded)  # what a reader would refuse is never written
         apply(state, decoded)
-        objects.append(LogBytes(folder + name.name, body))
-    compare(plan, state)
-    return objects, state
 
+    def intent(self, actions: list[wire.Action], what: str = "opening") -> Intent:
+        """Returns an intent of this rebuild's own."""
+        return Intent(self._rebuild_id, 1, actions, "maintenance", summary={"rebuilt": what})
 
-def _intent(
-    plan: RebuildPlan,
-    item: RebuiltTransaction,
-    schemas: Mapping[tuple[str, bytes], KnownSchema],
-    state: State,
-) -> Intent:
-    intent = Intent(
-        transaction_id=bytes.fromhex(item.transaction_id),
-        epoch=plan.epoch,
-        operation=item.operation,
-        app_id=item.app_id,
-        app_version=item.app_version,
-        summary={"rebuilt": item.proof},
-    )
-    if item.original_revision is not None:
-        intent.summary[ORIGINAL] = str(item.original_revision)
-    intent.actions += [_remove(table, path) for table, path in item.removed]
-    known = set(item.schemas)
-    intent.actions += [action for name in item.schemas for action in _schema(schemas[name])]
-    for file in item.files:
-        name = (file.table, file.fingerprint)
-        if name not in known and name not in state.schemas:
-            known.add(name)
-            intent.actions += _schema(schemas[name])
-        intent.actions += [_remove(table, path) for table, path in file.removes]
-        intent.actions.append(wire.Action(add=wire.Add.FromString(file.add)))
-    features = state.reader_features & state.writer_features
-    for data in item.definitions:
-        intent.actions += definition_actions(features, wire.Definition.FromString(data))
-    intent.actions += map(wire.Action.FromString, item.deletes)
-    if item.forgotten or item.tables:
-        lost = [wire.SchemaName(table=table, fingerprint=name) for table, name in item.forgotten]
-        forget = wire.Forget(tables=item.tables, schemas=lost)
-        intent.actions.append(wire.Action(forget=forget))
-    return intent
-
-
-def _locations(plan: RebuildPlan) -> list[wire.Action]:
-    if not plan.locations:
-        return []
-    upgrade = wire.Upgrade(required_reader_features=[FEATURE], required_writer_features=[FEATURE])
-    named = [wire.Action(location=wire.Location(url=url)) for url in plan.locations]
-    return [wire.Action(upgrade=upgrade), *named]
-
-
-def _applications(item: RebuiltTransaction, epoch: int, rebuild_id: bytes) -> list[Intent]:
-    """Members that say nothing but the version of an application."""
-    return [
-        Intent(
-            transaction_id=derived_id(rebuild_id, f"application {app}"),
-            epoch=epoch,
-            operation=item.operation,
-            app_id=app,
-            app_version=version,
-            summary={"rebuilt": item.proof},
+    def add_readable(self, found: DecodedTransaction) -> None:
+        """Applies a transaction that can be read, as far as it fits what is there."""
+        message = found.message
+        intents = [
+            Intent(
+                member.transaction_id, message.epoch, [], member.operation, member.app_id,
+                member.app_version, dict(member.summary),
+            )
+            for member in message.commit.members
+        ]  # fmt: skip
+        intents[0].actions, intents[0].again = self._fitting(found)
+        self.add(
+            intents,
+            epoch=message.epoch,
+            uuid=message.uuid,
+            at_us=message.commit.committed_at_us,
+            guest=message.guest and message.epoch == self.state.epoch,
         )
-        for app, version in item.applications
-    ]
+
+    def add_salvaged(self, items: Sequence[SalvagedTransaction]) -> None:
+        """Applies the proven transactions of a revision; without any, an empty one."""
+        intents = [
+            Intent(
+                bytes.fromhex(item.transaction_id), item.epoch, [], item.operation, item.app_id,
+                item.app_version, {"rebuilt": item.proof},
+            )
+            for item in items
+        ]  # fmt: skip
+        if not intents:
+            intents = [self.intent([], "lost")]
+        intents[0].actions = self._actions_of(items)
+        self.add(intents, epoch=max((item.epoch for item in items), default=0))
+
+    # --- Actions ----------------------------------------------------------------------------------
+
+    def last_actions(self, items: Sequence[SalvagedTransaction]) -> list[wire.Action]:
+        """Returns what comes at the end: what has no revision of its own, and without files that
+        are gone."""
+        gone = self._live([(one.table, one.path) for one in self._plan.gone])
+        return [_remove(*name) for name in sorted(gone)] + self._actions_of(items, at_end=True)
+
+    def _actions_of(
+        self, items: Sequence[SalvagedTransaction], *, at_end: bool = False
+    ) -> list[wire.Action]:
+        files = [file for item in items for file in item.files]
+        names = [name for item in items for name in item.removes]
+        # At the end all files are added before any is taken out again.
+        own = {(file.table, file.path) for file in files} if at_end else set[tuple[str, str]]()
+        gone = {(one.table, one.path) for one in self._plan.gone}
+        actions = self._new_schemas((file.table, file.fingerprint) for file in files)
+        actions += [_remove(*name) for name in names if name not in own]
+        dropped = own.intersection(names)
+        added = [file for file in files if (file.table, file.path) not in dropped | gone]
+        actions += [wire.Action(add=wire.Add.FromString(file.add)) for file in added]
+        actions += self._vectors(items, added, {name for name in names if name not in own})
+        return self._required(actions) + actions
+
+    def _vectors(
+        self,
+        items: Sequence[SalvagedTransaction],
+        added: Sequence[SalvagedFile],
+        removed: Collection[FileName],
+    ) -> list[wire.Action]:
+        """Deletion vectors of files that are live then."""
+        found = [wire.RowDeletes.FromString(body) for item in items for body in item.vectors]
+        if not found:
+            return []
+        live = self._live([(one.table, one.path) for one in found]) - set(removed)
+        live |= {(file.table, file.path) for file in added}
+        return [wire.Action(row_deletes=one) for one in found if (one.table, one.path) in live]
+
+    def _new_schemas(self, names: Iterable[tuple[str, bytes]]) -> list[wire.Action]:
+        """Names the schemas that the state doesn't know."""
+        wanted = dict.fromkeys(names)
+        known = schemas_with(self.state, {table for table, _ in wanted}) if wanted else ()
+        missing = [
+            self._schemas[name] for name in wanted if name not in known and name in self._schemas
+        ]
+        return [
+            action
+            for one in missing
+            for action in schema_actions(one.table, EncodedSchema(one.fingerprint, one.message))
+        ]
+
+    def _required(self, actions: Iterable[wire.Action]) -> list[wire.Action]:
+        """Requires the features that actions take and that the state has not."""
+        kinds = {action.WhichOneof("kind") or "" for action in actions}
+        wanted = {_FEATURES[kind] for kind in kinds if kind in _FEATURES}
+        return require_actions(sorted(wanted - self.state.reader_features))
+
+    def _live(self, names: Collection[FileName]) -> set[FileName]:
+        """Those of some files that are live in the state."""
+        files = files_with(self.state, [path for _, path in names])
+        return {(table, path) for table, path in names if table in files.tables_of(path)}
+
+    def _fitting(self, found: DecodedTransaction) -> tuple[list[wire.Action], list[Rows]]:
+        """Returns what a readable transaction says, less what doesn't fit any more: removals of
+        files that are not live here, and files that are live already."""
+        batches = list(self._batches(found))
+        named = {name for _, names in batches for name in names}
+        items = [(action, action.WhichOneof("kind") or "") for action in found.message.actions]
+        named |= {_file(action, kind) for action, kind in items if kind in _OF_A_FILE}
+        live = self._live(named)
+        actions = [action for action, kind in items if _fits(action, kind, live)]
+        schemas = {
+            (action.add.table, action.add.schema_fingerprint)
+            for action in actions
+            if action.WhichOneof("kind") == "add"
+        }
+        again: list[Rows] = []
+        for rows, names in batches:
+            fresh = np.array([name not in live for name in names], np.bool_)
+            if not fresh.any():
+                continue
+            again.append(replace(rows, live=fresh if rows.live is None else rows.live & fresh))
+            fingerprints = rows.files.column("schema_fingerprint").to_pylist()
+            schemas.update((name[0], one) for name, one in zip(names, fingerprints, strict=True))
+        actions[:0] = self._new_schemas(schemas - _named(actions))
+        return self._required(actions) + actions, again
+
+    def _batches(self, found: DecodedTransaction) -> Iterator[tuple[Rows, list[FileName]]]:
+        for pieces in found.batches.values():
+            for part, _ in batch_parts(pieces):
+                if not isinstance(part, Part):
+                    raise part
+                rows = rows_of(self.state, part)
+                tables, paths = (rows.files.column(one).to_pylist() for one in ("table", "path"))
+                yield rows, list(zip(tables, paths, strict=True))
+
+
+def _file(action: wire.Action, kind: str) -> FileName:
+    item = getattr(action, kind)
+    return item.table, item.path
+
+
+def _fits(action: wire.Action, kind: str, live: set[FileName]) -> bool:
+    """Whether an action fits the files that are live right before it; notes what it changes."""
+    if kind not in _OF_A_FILE:
+        return kind in _AS_IT_IS
+    name = _file(action, kind)
+    was_live = name in live
+    if kind == "add":
+        live.add(name)
+        return not was_live
+    if kind == "remove":
+        live.discard(name)
+    return was_live
+
+
+def _named(actions: Iterable[wire.Action]) -> set[tuple[str, bytes]]:
+    return {
+        (one.schema.table, one.schema.fingerprint)
+        for one in actions
+        if one.WhichOneof("kind") == "schema"
+    }
 
 
 def _remove(table: str, path: str) -> wire.Action:
     return wire.Action(remove=wire.Remove(path=path, table=table))
-
-
-def _schema(schema: KnownSchema) -> list[wire.Action]:
-    item = wire.Schema(
-        table=schema.table,
-        fingerprint=schema.fingerprint,
-        arrow_schema=schema.message,
-        key=schema.key,
-        sort_order=schema.sort_order,
-    )
-    return [*upgrade_actions(schema.message), wire.Action(schema=item)]
-
-
-def content_of(plan: RebuildPlan) -> str:
-    """A digest of all that follows from a plan."""
-    of_the_log = (plan.writer, plan.database, plan.log, plan.epoch, plan.begun_at_us)
-    digest = hashlib.sha256(repr((*of_the_log, *plan.locations)).encode())
-    for schema in plan.schemas:
-        digest.update(repr((schema.table, schema.fingerprint)).encode())
-        digest.update(repr((schema.key, schema.sort_order)).encode())
-    for item in plan.transactions:
-        said = (
-            item.transaction_id, item.proof, item.original_revision, item.operation,
-            item.committed_at_us, item.app_id, item.app_version, item.removed, item.schemas,
-            item.applications, item.forgotten, item.definitions, item.tables, *item.deletes,
-        )  # fmt: skip
-        digest.update(repr(said).encode())
-        for file in item.files:
-            digest.update(repr((file.table, file.fingerprint, file.removes)).encode() + file.add)
-    return digest.hexdigest()
-
-
-def compare(plan: RebuildPlan, state: State) -> None:
-    """Whether a state holds exactly the files that the plan leaves live.
-
-    Raises:
-        CorruptObject: It doesn't.
-    """
-    planned = {path: (file.table, file.row_count) for path, file in plan.live.items()}
-    found: dict[str, tuple[str, int]] = {}
-    for name in state.files.tables():
-        rows = state.files.table(name)
-        paths, counts = (rows.column(one).to_pylist() for one in ("path", "row_count"))
-        found |= {path: (name, count) for path, count in zip(paths, counts, strict=True)}
-    if planned != found:
-        raise CorruptObject(
-            f"The rebuilt log of {plan.writer}/{plan.database} does not lead to the planned files",
-            key=f"{plan.writer}/{plan.database}",
-            hint="Please report this: it is a bug of lakelog",
-        )

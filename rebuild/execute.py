@@ -1,21 +1,19 @@
-"""Writing a rebuilt log beside the old one. Nothing is overwritten, and nothing deleted.
+"""Writes a rebuilt log beside the old one. Nothing is overwritten, and nothing deleted.
 
 The order of requests, and why:
 
-1. All objects are built and replayed in memory. What can't be built is known before anything is
-   touched.
-2. The seal is put, if absent, under the name that the old head promised: who still commits there
-   has either been first (then the plan is void), or is refused from here on. Other names that may
-   still be used are taken too. The sealed log reads as before.
-3. The transactions of the next incarnation: revision 0 first. It holds a digest of the plan, so of
-   two rebuilds that would write other logs the second stops here. They are read back.
-4. The checkpoint's segments, read back, and the data files looked for once more.
-5. The checkpoint: this one put switches the log over.
+1. The opening state is built in memory, and everything is compared with what was planned on. What
+   can't be built is known before anything is touched.
+2. The seals are put, if absent, and mirrored. Who still commits under one of these names has either
+   been first (then the plan is void), or is refused from here on.
+3. The segments are put, and read back; the data files are looked for once more.
+4. The opening checkpoint is put, if absent: this one put switches the log over.
+5. Segments and checkpoint are put into the mirror.
 
-A crash leaves the old log, or the new one, whole. Planning and executing again goes on from the
-seal, and writes the same names and bytes.
+Broken off anywhere, it can be run again, with this plan or another one. Between 2 and 4 the log is
+refused by readers, for its head is a seal.
 
-Source: docs/format.md, sections 4.5 and 10.6.
+Source: docs/format.md, section 4.5.
 """
 
 from __future__ import annotations
@@ -24,34 +22,44 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.commit.checkpointer import put_segments
-from ..catalog.format.locations import is_in_place
-from ..catalog.format.names import base_folder, name_prefix
-from ..catalog.format.seals import read_seal
+from ..catalog.format.names import (
+    LogObject,
+    log_folder,
+    mirror_log_folder,
+    mirror_segments_folder,
+    parse_log_object,
+    segments_folder,
+)
+from ..catalog.format.seals import StandingSeal, read_seal
 from ..catalog.log.checkpoint import encode_state
-from ..catalog.log.listing import fork_error
 from ..catalog.parallel import AT_ONCE, each_in_parallel
 from ..catalog.read.log_reader import LogReader
-from ..errors import CorruptError, CorruptObject, NotFoundError, ObjectNotFound, PlanOutdated
+from ..errors import (
+    CorruptError,
+    CorruptObject,
+    ObjectExists,
+    ObjectNotFound,
+    PlanOutdated,
+)
 from ..plans import check_source, open_source, refuse_refs
 from ..store import probe
-from .begun import begun_error
-from .build import LogBytes, build_objects, compare
+from .build import opening_state
+from .old_log import read_transaction
 from .plan import RebuildInfo, RebuildPlan, check_plan
-from .scan import data_digest, list_data
-from .seal import seal_body, seal_key
-from .spelling import is_there
-from .taken import put_once
+from .scan import data_digest, is_there, list_data
+from .seals import seal_body, seal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
+    from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.checkpoint import EncodedCheckpoint
     from ..catalog.log.state import State
     from ..plans import Progress
     from ..store import Store
-    from .values import SlotName
+    from .plan import SlotName
 
     # Does one thing to many items, several at a time, and gives each result when it is there.
     _Many = Callable[[Callable[[Any], None], Iterable[Any]], Iterator[None]]
@@ -64,10 +72,7 @@ def execute_rebuild(
     ambient: Ambient | None = None,
     progress: Progress | None = None,
 ) -> RebuildInfo:
-    """Check a plan again, seal the log, and write its next incarnation, the checkpoint last.
-
-    A crash at any point leaves the old log or the new one, whole; planning and executing again, or
-    executing the same plan again, finishes it.
+    """Checks a plan again, seals the log, and opens its next incarnation.
 
     Args:
         source: The catalog that the plan was made for, or its store.
@@ -75,80 +80,118 @@ def execute_rebuild(
         progress: Called with (done, total, what), from this thread.
     Raises:
         UsageError, InvalidPath: Not a plan for this.
-        NotFoundError: The plan holds no transaction; nothing was touched.
-        PlanOutdated: The data files or the old log changed since, or another rebuild was first;
-            plan again.
-        ForkError: A store without put-if-absent, and something committed meanwhile.
+        PlanOutdated: The data files or the log changed since, or another rebuild was first; plan
+            again.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
-        StorageError: The store failed on the way: plan and execute again.
-    Requests: 4 for the probe, 1 HEAD, 7 LIST; 1 PUT and 1 GET a revision and a segment, 1 PUT for
-        the checkpoint and for each seal.
+        StorageError: The store failed on the way: execute again, or plan again.
+    Requests: 4 for the probe, 6 LIST, as reading the base, 1 or 2 GET for each readable
+        transaction; 2 PUT for each seal, each new segment and the checkpoint; 1 GET for each
+        segment.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
     check_source(plan, "rebuild", store)
     check_plan(plan)
-    if not plan.transactions:
-        raise NotFoundError(
-            f"No file of {plan.writer}/{plan.database} can be used: there is nothing to rebuild",
-            key=f"{plan.writer}/{plan.database}",
-            hint="The report says what is wrong with each file",
-        )
     refuse_refs(store)
     exclusive = probe(
         store, f"{plan.writer}/", new_name=lambda: ambient.new_id().hex()
     ).put_if_absent
     many = partial(each_in_parallel, at_once=AT_ONCE if ambient.in_background else 1)
     log = LogReader(store, plan.writer, plan.database, ambient)
-    objects, state = build_objects(plan)
-    _check(log, plan)
-    _seal(log, plan, many, exclusive=exclusive, now_us=ambient.now_us())
-    _put_all(log, plan, objects, many, exclusive=exclusive, progress=progress)
-    _read_back(log, plan, state)
-    # Not salted: a rebuild that is run again writes the same, and prune leaves a sealed log alone.
+    there = _check_data(log, plan)
+    base, readable = _planned_on(log, plan)
+    state = opening_state(plan, base, readable, there)
     encoded = encode_state(state)
-    put_segments(log, encoded, exclusive=exclusive)
-    log.read_pieces([piece for piece in encoded.pieces if piece.inline is None], state.log)
-    _refuse_gone(log, plan)
-    put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive)
+    _refuse_other_opening(log, plan, encoded)
+    _seal(log, plan, many, exclusive=exclusive)
+    _put_segments(log, plan, encoded, many, progress)
+    _check_data(log, plan)
+    _refuse_other_opening(log, plan, encoded)
+    if not _put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive):
+        raise _another_was_first(plan, log.folder + encoded.name)
+    _mirror(log, plan, encoded, many, exclusive=exclusive)
     _read_back(log, plan, state)
-    _refuse_gone(log, plan)
     return _info(log, plan, state, encoded)
 
 
 def _info(
     log: LogReader, plan: RebuildPlan, state: State, encoded: EncodedCheckpoint
 ) -> RebuildInfo:
-    live = plan.live.values()
+    counts = encoded.decoded.message.counts
     return RebuildInfo(
         writer=plan.writer,
         database=plan.database,
         incarnation=plan.incarnation,
         revision=state.revision,
         transactions=len(plan.transactions),
-        files=len(live),
-        rows=sum(file.row_count for file in live),
-        size_bytes=sum(file.size_bytes for file in live),
+        files=counts.files,
+        rows=counts.rows,
+        size_bytes=counts.bytes,
         checkpoint_key=log.folder + encoded.name,
-        seal_key=seal_key(plan, plan.seal.at),
+        seal_key=log.folder + seal_name(plan, plan.seal.at),
     )
 
 
 # --- Before anything is written -------------------------------------------------------------------
 
 
-def _check(log: LogReader, plan: RebuildPlan) -> None:
-    """Whether all is as it was planned on."""
-    present = plan.seal.log.incarnation
-    listing = log.names()
-    if listing.incarnation > present:
-        raise _outdated(plan, "its log")
-    if max(1, listing.incarnation) < present:
-        listing = log.names(present)
-    if listing.head != plan.seal.at.revision - 1 and not _stands(log, plan):
-        raise _outdated(plan, "its log")
-    if data_digest(list_data(log.store, plan.writer, plan.database)) != plan.data_digest:
+def _check_data(log: LogReader, plan: RebuildPlan) -> set[str]:
+    """Returns the paths below `data/`, which must be those that were planned on."""
+    listed = list_data(log.store, plan.writer, plan.database)
+    if data_digest(listed) != plan.data_digest:
         raise _outdated(plan, "what lies below data/")
+    folder = log_folder(plan.writer, plan.database).removesuffix("transactions/")
+    return {info.key[len(folder) :] for info in listed}
+
+
+def _planned_on(log: LogReader, plan: RebuildPlan) -> tuple[State, dict[int, DecodedTransaction]]:
+    """Returns the base and the readable transactions, which must be those that were planned on, and
+    the highest."""
+    from ..catalog.log.state import empty_state
+
+    incarnation, revision, digest = plan.base
+    base = empty_state(plan.writer, plan.database)
+    if revision >= 0:
+        try:
+            base = log.load(revision, incarnation=incarnation)
+        except CorruptError as error:
+            raise _outdated(plan, "its log") from error
+        if base.digest != digest:
+            raise _outdated(plan, "its log")
+    readable: dict[int, DecodedTransaction] = {}
+    for one in plan.readable:
+        item = LogObject(one.incarnation, one.revision, one.uuid8, "transaction")
+        found = read_transaction(log, item)
+        if found is None or isinstance(found, StandingSeal) or found.digest != one.digest:
+            raise _outdated(plan, "its log")
+        readable[one.revision] = found
+    _refuse_news(log, plan)
+    return base, readable
+
+
+def _refuse_news(log: LogReader, plan: RebuildPlan) -> None:
+    """Refuses a plan when somebody has committed since, or the log was sealed by another one."""
+    known = {(one.revision, one.uuid8) for one in plan.readable}
+    known |= {(one.revision, one.uuid[:4].hex()) for one in (plan.seal.at, *plan.seal.others)}
+    top = max([plan.base[1], *(one.revision for one in plan.readable)])
+    for info in log.store.list(log.folder):
+        item = parse_log_object(info.key[len(log.folder) :])
+        if (
+            item is not None
+            and item.kind == "transaction"
+            and item.incarnation == plan.seal.log.incarnation
+            and item.revision > top
+            and (item.revision, item.uuid8) not in known
+            and not _is_damaged_or_seal(log, plan, item)
+        ):
+            raise _outdated(plan, "its log")
+
+
+def _is_damaged_or_seal(log: LogReader, plan: RebuildPlan, item: LogObject) -> bool:
+    found = read_transaction(log, item)
+    if isinstance(found, StandingSeal):
+        return found.rebuild_id.hex() == plan.rebuild_id
+    return found is None
 
 
 def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
@@ -159,91 +202,142 @@ def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
     )
 
 
-# --- The seal -------------------------------------------------------------------------------------
+def _another_was_first(plan: RebuildPlan, key: str) -> PlanOutdated:
+    return PlanOutdated(
+        f"Another rebuild of {plan.writer}/{plan.database} was first: incarnation "
+        f"{plan.incarnation} is in use",
+        key=key,
+        hint="Nothing is left to do, unless you want it otherwise: then plan again",
+    )
 
 
-def _seal(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusive: bool, now_us: int) -> None:
-    """Take the names that a committer may still use in the present incarnation."""
-    at = plan.seal.at
-    if not _stands(log, plan):
-        if not put_once(
-            log.store, seal_key(plan, at), seal_body(plan, at, now_us), exclusive=exclusive
-        ) and not _stands(log, plan):
-            raise _outdated(plan, "its log")
-        if not exclusive:
-            listing = log.names(plan.seal.log.incarnation)
-            if len(listing.transactions.get(at.revision, ())) > 1:
-                raise fork_error(listing, at.revision)
-            if listing.head > at.revision:
-                raise _outdated(plan, "its log")
+def _refuse_other_opening(log: LogReader, plan: RebuildPlan, encoded: EncodedCheckpoint) -> None:
+    """Refuses a plan whose incarnation, or a higher one, was begun by another rebuild."""
+    for folder in (log.folder, mirror_log_folder(plan.writer, plan.database)):
+        for info in log.store.list(folder, first_page=1):
+            item = parse_log_object(info.key[len(folder) :])
+            if item is not None and item.incarnation < plan.incarnation:
+                break
+            if item is not None and item.name != encoded.name:
+                raise _another_was_first(plan, info.key)
+
+
+# --- The seals ------------------------------------------------------------------------------------
+
+
+def _seal(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusive: bool) -> None:
+    """Takes the names that a committer may still use in the present incarnation."""
+    _take(log, plan, plan.seal.at, exclusive=exclusive)
     if exclusive:  # else names are random, and nothing is promised
-        for _ in many(lambda name: _take(log, plan, name, now_us), plan.seal.others):
+        take = partial(_take, log, plan, exclusive=True)
+        for _ in many(take, plan.seal.others):
             pass
 
 
-def _take(log: LogReader, plan: RebuildPlan, name: SlotName, now_us: int) -> None:
-    taken = put_once(log.store, seal_key(plan, name), seal_body(plan, name, now_us))
-    if not taken and not _stands(log, plan, name):
-        raise _outdated(plan, "its log")  # somebody has committed under this name
+def _take(log: LogReader, plan: RebuildPlan, at: SlotName, *, exclusive: bool) -> None:
+    name, body = seal_name(plan, at), seal_body(plan, at)
+    if not _put_once(log.store, log.folder + name, body, exclusive=exclusive):
+        body = _standing_seal(log, plan, log.folder + name)
+    _put_once(
+        log.store, mirror_log_folder(plan.writer, plan.database) + name, body, exclusive=exclusive
+    )
 
 
-def _stands(log: LogReader, plan: RebuildPlan, at: SlotName | None = None) -> bool:
-    """Whether the seal of this rebuild is there."""
-    key = seal_key(plan, at or plan.seal.at)
+def _standing_seal(log: LogReader, plan: RebuildPlan, key: str) -> bytes:
+    """Returns the seal of this rebuild that stands there already.
+
+    Raises:
+        PlanOutdated: Somebody has committed under this name, or another rebuild sealed it.
+    """
     try:
-        found = read_seal(log.store.get(key), key)
+        body = log.store.get(key)
+        found = read_seal(body, key)
     except (ObjectNotFound, CorruptError):
-        return False
-    return found is not None and found.rebuild_id.hex() == plan.rebuild_id
+        found = None
+    if found is None or found.rebuild_id.hex() != plan.rebuild_id:
+        raise _outdated(plan, "its log")
+    return body
 
 
 # --- The new incarnation --------------------------------------------------------------------------
 
 
-def _put_all(
+def _put_segments(
     log: LogReader,
     plan: RebuildPlan,
-    objects: list[LogBytes],
+    encoded: EncodedCheckpoint,
+    many: _Many,
+    progress: Progress | None,
+) -> None:
+    """Puts the segments, and reads back all that the checkpoint refers to."""
+    put_segments(log, encoded, exclusive=False)
+    pieces = [piece for piece in encoded.pieces if piece.inline is None]
+
+    def read(piece: Any) -> None:
+        log.read_pieces([piece], plan.log)
+
+    for done, _ in enumerate(many(read, pieces), 1):
+        if progress is not None:
+            progress(done, len(pieces), "segments written")
+
+
+def _mirror(
+    log: LogReader,
+    plan: RebuildPlan,
+    encoded: EncodedCheckpoint,
     many: _Many,
     *,
     exclusive: bool,
-    progress: Progress | None,
 ) -> None:
-    def put(item: LogBytes) -> None:
-        if not put_once(log.store, item.key, item.body, exclusive=exclusive):
-            raise begun_error(log, plan, item.key)
+    """Puts the second copy: segments first, the checkpoint last."""
+    folder = segments_folder(plan.writer, plan.database)
+    mirror = mirror_segments_folder(plan.writer, plan.database)
 
-    def told(done: int) -> None:
-        if progress is not None:
-            progress(done, len(objects), "objects written")
+    def copy(name: str) -> None:
+        if not is_there(log.store, mirror + name):
+            _put_once(log.store, mirror + name, log.store.get(folder + name), exclusive=exclusive)
 
-    put(objects[0])
-    told(1)
-    for done, _ in enumerate(many(put, objects[1:]), 2):
-        told(done)
+    for _ in many(copy, sorted({piece.name for piece in encoded.pieces if piece.inline is None})):
+        pass
+    key = mirror_log_folder(plan.writer, plan.database) + encoded.name
+    if not _put_once(log.store, key, encoded.body, exclusive=exclusive):
+        raise CorruptObject(f"{key} is another object than the log has", key=key)
+
+
+def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
+    """Puts an object where there is none; returns whether these bytes stand now.
+
+    Requests: 1 PUT; 1 GET if it is there, or without put-if-absent.
+    """
+    try:
+        if exclusive:
+            store.put(key, body, if_absent=True)
+            return True
+        there = store.get(key)
+    except ObjectExists:
+        return store.get(key) == body
+    except ObjectNotFound:
+        store.put(key, body)
+        return True
+    return there == body
 
 
 def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
-    """Whether the new incarnation reads as it was built."""
+    """Checks that the new incarnation reads as it was built."""
     found = log.load(state.revision, incarnation=plan.incarnation)
-    if found.digest != state.digest or found.log != state.log:
+    same = found.digest == state.digest and found.log == state.log and _live(found) == _live(state)
+    if not same:
         raise CorruptObject(
             f"What was written of the new log of {plan.writer}/{plan.database} reads otherwise",
-            key=log.folder + name_prefix(plan.incarnation),
-            hint="The old log still stands. Check the store with `lakelog doctor`",
+            key=log.folder,
+            hint="The old log still stands beside it. Check the store with `lakelog doctor`",
         )
-    compare(plan, found)
 
 
-def _refuse_gone(log: LogReader, plan: RebuildPlan) -> None:
-    folder = base_folder(plan.writer, plan.database)
-    there = {info.key[len(folder) :] for info in list_data(log.store, plan.writer, plan.database)}
-    # What isn't shown may be there under another spelling, on a store that folds names.
-    missing = sorted(path for path in plan.live.keys() - there if not is_in_place(path))
-    gone = [path for path in missing if not is_there(log.store, folder + path)]
-    if gone:
-        raise PlanOutdated(
-            f"{len(gone)} data files were deleted while the log was rebuilt, {gone[0]} among them",
-            key=gone[0],
-            hint="Does gc run? Stop it, and plan the rebuild again",
-        )
+def _live(state: State) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for table in state.files.tables():
+        rows = state.files.table(table)
+        paths, counts = (rows.column(one).to_pylist() for one in ("path", "row_count"))
+        found.update(((table, path), n) for path, n in zip(paths, counts, strict=True))
+    return found

@@ -1,7 +1,7 @@
-"""What is left of the log that a rebuild ends: where its head is, whose it is, and whether it is
-sealed already. Nothing of it needs to be sound.
+"""Reads what is left of a log in its two places: the newest state, the transactions above it, and
+the seals of a rebuild that was broken off. Nothing of it needs to be sound.
 
-Source: docs/format.md, sections 4.5 and 10.6.
+Source: docs/format.md, sections 4.3 and 4.5.
 """
 
 from __future__ import annotations
@@ -9,172 +9,170 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ..catalog.format.names import (
+    log_folder,
+    mirror_log_folder,
+    parse_log_object,
+)
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.format.seals import StandingSeal, read_seal
+from ..catalog.log.checkpoint_files import refuse_broken
 from ..catalog.log.features import check_writer_features
+from ..catalog.log.listing import plan_read
 from ..catalog.log.outcome import foreign_error
+from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.losses import is_of_a_rebuild
-from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
-from .believed import believed_state
+from ..errors import (
+    CorruptError,
+    CorruptObject,
+    ForkError,
+    LakelogError,
+    NotFoundError,
+    UnsupportedFeature,
+)
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
-    from ..catalog.format.frame import LogIdentity
     from ..catalog.format.names import LogObject
+    from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.listing import Listing
-    from ..catalog.log.state import State
     from ..store import Store
 
-_LOOKED_AT: Final = 64  # objects from the top of a log that can't be read as a whole
+MAX_OBJECT_BYTES: Final = 2 << 30  # no object of a log is larger
 
 
 @dataclass(slots=True)
 class OldLog:
-    """The incarnation that a rebuild ends.
+    """What can be read of a log.
 
     Attributes:
-        incarnation: Its number: the one in use, or a higher one that footers tell of.
-        highest: The highest incarnation of any name.
-        names: How many names of the log there are.
-        taken: Revision and uuid8 of the transactions that are listed.
-        head: The highest revision listed, seals of a broken-off rebuild aside; -1 if there is none.
-        state: At the head, if it can be read.
-        seal: The seal that stands.
-        log_id: Whose log it is; empty if no object tells.
-        epoch: The highest of the objects that could be read; 0 if none could.
-        successor_uuid: Promised by the head; empty if it can't be read.
-        doubts: What its checkpoints say otherwise than its transactions, in words.
+        state: The newest state; the empty one if none can be read. No seal is in it.
+        readable: Transactions above it, by revision.
+        incarnation: The highest of any name; 1 if there is none.
+        names: All names of both places.
+        log_id: Whose log it is; empty if no object says it.
+        epoch: The highest of the objects that could be read.
+        seals: Those that end this incarnation.
+        successor: Of the highest transaction: the slot uuid that it promises, its own, digest and
+            commit time; None if it can't be read.
+        doubts: What can't be read, in words.
     """
 
-    incarnation: int
-    highest: int
-    names: int = 0
-    taken: frozenset[tuple[int, str]] = frozenset()
-    head: int = -1
-    state: State | None = None
-    seal: StandingSeal | None = None
+    state: State
+    readable: dict[int, DecodedTransaction] = field(default_factory=dict)
+    incarnation: int = 1
+    names: frozenset[LogObject] = frozenset()
     log_id: bytes = b""
     epoch: int = 0
-    successor_uuid: bytes = field(default=b"", repr=False)
+    seals: list[StandingSeal] = field(default_factory=list)
+    successor: tuple[bytes, bytes, bytes, int] | None = None
     doubts: list[str] = field(default_factory=list)
 
+    @property
+    def seal(self) -> StandingSeal | None:
+        """The lowest one is at the agreed name; the others took names that were promised."""
+        return min(self.seals, key=lambda one: (one.revision, one.uuid), default=None)
 
-def read_old_log(
-    store: Store, writer: str, database: str, ambient: Ambient, incarnation: int = 0
-) -> OldLog:
-    """What is left of a log.
+    @property
+    def head(self) -> int:
+        """The highest revision of this incarnation that is no seal; -1 if there is none."""
+        sealed = {(one.revision, one.uuid[:4].hex()) for one in self.seals}
+        own = (
+            item.revision
+            for item in self.names
+            if item.incarnation == self.incarnation and (item.revision, item.uuid8) not in sealed
+        )
+        return max(own, default=-1)
 
-    Args:
-        incarnation: The highest that footers name. One that commits stand in counts likewise.
+    @property
+    def top(self) -> int:
+        """The highest revision of any name; -1 if there is none."""
+        return max((item.revision for item in self.names), default=-1)
+
+
+def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> OldLog:
+    """Reads all that is left of a log.
+
     Raises:
         ForeignLog: It is that of another writer or database.
         UnsupportedFeature: A later version wrote it.
-    Requests: 1 LIST per 1,000 names on S3, then as reading the newest state; some GET if that can't
-        be read.
+        StorageError: The store failed.
+    Requests: 2 LIST per 1,000 names on S3, then as reading the newest state; 1 or 2 GET for each
+        transaction above it.
     """
     log = LogReader(store, writer, database, ambient)
-    listing = log.names()
-    incarnation = max(incarnation, _committed_in(log, listing))
-    is_sure = incarnation > 0 or listing.head >= 0 or not listing.others
-    if not is_sure:  # what a rebuild wrote, and nothing of what it replaced
-        incarnation = max(item.incarnation for item in listing.others)
-    if incarnation > max(1, listing.incarnation):
-        listing = log.names(incarnation)
-    present = max(1, listing.incarnation)
-    every = [*listing.others]
-    for names in (listing.transactions, listing.checkpoints):
-        every += [item for items in names.values() for item in items]
-    highest = max((item.incarnation for item in every), default=0)
-    listed = (item for items in listing.transactions.values() for item in items)
-    taken = frozenset((item.revision, item.uuid8) for item in listed)
-    old = OldLog(present, highest, len(every), taken, listing.head)
-    if listing.head >= 0:
-        state = _whole(log, listing, present, None, old.doubts) if is_sure else None
-        if state is None:
-            _look_at_the_top(log, listing, old)
-        elif state.sealed_for:
-            key = state.tail[-1].key  # a seal is never in a checkpoint
-            old.seal = read_seal(store.get(key), key)
-        if old.seal is not None:
-            # What stands below is what the rebuild that sealed it saw.
-            old.head, old.log_id = old.seal.revision - 1, old.seal.log.log_id
-            state = _whole(log, listing, present, old.head, old.doubts) if old.head >= 0 else None
+    names = _names(store, writer, database)
+    old = OldLog(empty_state(writer, database), names=names)
+    old.incarnation = max((item.incarnation for item in names), default=1)
+    for incarnation in sorted({item.incarnation for item in names}, reverse=True):
+        state = _newest_state(log, incarnation, old.doubts)
         if state is not None:
             _take_state(old, state)
+            break
+    _read_above(log, old)
     return old
 
 
-def _committed_in(log: LogReader, listing: Listing) -> int:
-    """The highest incarnation above that in use in which somebody has committed: it was in use, and
-    has lost its checkpoint; 0 if there is none.
+def _names(store: Store, writer: str, database: str) -> frozenset[LogObject]:
+    found: set[LogObject] = set()
+    for folder in (log_folder(writer, database), mirror_log_folder(writer, database)):
+        parsed = (parse_log_object(info.key[len(folder) :]) for info in store.list(folder))
+        found.update(item for item in parsed if item is not None)
+    return frozenset(found)
 
-    Requests: none if no transaction stands in a higher one; else 1 GET for each, up to 64.
-    """
-    above = [
-        item
-        for item in listing.others
-        if item.incarnation > max(1, listing.incarnation) and item.kind == "transaction"
-    ]
-    above.sort(key=lambda item: (item.incarnation, item.revision), reverse=True)
-    for item in above[:_LOOKED_AT]:
-        key = listing.key(item)
+
+# --- The newest state -----------------------------------------------------------------------------
+
+
+def _newest_state(log: LogReader, incarnation: int, doubts: list[str]) -> State | None:
+    """Returns the newest state of an incarnation of which every part can be read."""
+    listing = log.names(incarnation)
+    revisions = sorted({*listing.transactions, *listing.checkpoints}, reverse=True)
+    at = 0
+    while at < len(revisions):
+        target = revisions[at]
         try:
-            found = decode_transaction(log.store.get(key), key)
+            plan_read(listing, target)  # what is not listed needs no request
+            state = log.load(target, listing, incarnation)
+            if state.sealed_for:
+                state = log.load(target - 1, listing, incarnation)
+            _read_parts(state)
         except UnsupportedFeature:
             raise
-        except (CorruptError, NotFoundError):
+        except (CorruptError, ForkError, NotFoundError) as error:
+            _note(doubts, target, error)
+            at = _next_to_try(revisions, at, error, listing)
             continue
-        if not is_of_a_rebuild(found):
-            return item.incarnation
-    return 0
+        return state if state.log is not None else None
+    return None
 
 
-def last_state(
-    store: Store,
-    writer: str,
-    database: str,
-    ambient: Ambient,
-    incarnation: int,
-    *,
-    doubts: list[str],
-) -> State:
-    """What an incarnation said at its end, before it was sealed.
+def _note(doubts: list[str], target: int, error: LakelogError) -> None:
+    if not doubts:  # what is wrong with the highest says most
+        doubts.append(f"Revision {target} can't be read: {error.message}")
 
-    Args:
-        doubts: Takes what its checkpoints say otherwise than its transactions.
+
+def _next_to_try(revisions: list[int], at: int, error: LakelogError, listing: Listing) -> int:
+    """Returns the place of the next revision that may be readable: not of one that builds on what
+    is missing, unless it has a checkpoint of its own."""
+    item = parse_log_object((error.key or "").split(" and ")[0].rsplit("/", 1)[-1])
+    broken = item.revision if item is not None else revisions[at]
+    for place in range(at + 1, len(revisions)):
+        if revisions[place] < broken or revisions[place] in listing.checkpoints:
+            return place
+    return len(revisions)
+
+
+def _read_parts(state: State) -> None:
+    """Reads every part, so that what is damaged shows now.
+
     Raises:
-        NotFoundError: It isn't there.
-        CorruptError, ForkError: It can't be read.
-        ForeignLog: It is the log of another writer or database.
-    Requests: 1 LIST per 1,000 names on S3, then as reading the newest state.
+        CorruptError: A part can't be read.
     """
-    log = LogReader(store, writer, database, ambient)
-    listing = log.names(incarnation)
-    state = log.load(None, listing, incarnation) if listing.head >= 0 else None
-    if state is None or state.log is None:
-        raise NotFoundError(
-            f"{writer}/{database} has no incarnation {incarnation}: it never had, or it was pruned",
-            key=log.folder,
-            hint="`lakelog doctor` shows which incarnations are there",
-        )
-    end = state.revision - 1 if state.sealed_for else state.revision
-    state = believed_state(log, listing, incarnation, end, doubts)
-    if state.is_foreign:
-        raise foreign_error(state)
-    return state
-
-
-def _whole(
-    log: LogReader, listing: Listing, incarnation: int, target: int | None, doubts: list[str]
-) -> State | None:
-    try:
-        state = believed_state(log, listing, incarnation, target, doubts)
-    except UnsupportedFeature:
-        raise
-    except (CorruptError, ForkError, NotFoundError):
-        return None
-    return None if state.log is None else state  # all of it went since it was listed
+    refuse_broken(state.files)
+    _ = (state.schemas, state.definitions, state.applications, state.deletes)
+    state.history.table()
 
 
 def _take_state(old: OldLog, state: State) -> None:
@@ -182,43 +180,103 @@ def _take_state(old: OldLog, state: State) -> None:
         raise foreign_error(state)
     check_writer_features(state)
     assert state.log is not None
-    old.state, old.log_id = state, state.log.log_id
-    old.epoch, old.successor_uuid = state.epoch, state.successor_uuid
+    old.state, old.log_id, old.epoch = state, state.log.log_id, state.epoch
+    if state.log.incarnation == old.incarnation:
+        old.successor = (state.next_uuid, state.uuid, state.digest, state.committed_at_us)
 
 
-def _look_at_the_top(log: LogReader, listing: Listing, old: OldLog) -> None:
-    """The newest objects one by one: seals, and what the head promised."""
-    names: list[LogObject] = []
-    for revision in sorted(listing.transactions.keys() | listing.checkpoints.keys(), reverse=True):
-        names += listing.names_at(revision)
-    for item in names[:_LOOKED_AT]:
-        key = listing.key(item)
+# --- What stands above it -------------------------------------------------------------------------
+
+
+def _read_above(log: LogReader, old: OldLog) -> None:
+    """Reads the objects above the state one by one."""
+    low = old.state.log.incarnation if old.state.log is not None else 0
+    floor = old.state.revision
+    above = sorted(
+        (item for item in old.names if item.incarnation >= low and item.revision > floor),
+        key=lambda item: (item.revision, item.incarnation),
+    )
+    for item in above:
+        if item.kind == "checkpoint":
+            _take_checkpoint(log, old, item)
+            continue
+        found = read_transaction(log, item)
+        if isinstance(found, StandingSeal):
+            if found.log.incarnation == old.incarnation:
+                old.seals.append(found)
+            old.log_id = old.log_id or found.log.log_id
+        elif found is None or not _is_sound(found):
+            old.doubts.append(f"Neither copy of revision {item.revision} can be read")
+        elif not old.log_id or found.log.log_id == old.log_id:
+            _take_transaction(old, item, found)
+    old.epoch = max([old.epoch, *(seal.epoch for seal in old.seals)])
+
+
+def _is_sound(found: DecodedTransaction) -> bool:
+    parts = (part for pieces in found.batches.values() for part, _ in batch_parts(pieces))
+    return all(isinstance(part, Part) for part in parts)
+
+
+def _take_transaction(old: OldLog, item: LogObject, found: DecodedTransaction) -> None:
+    message = found.message
+    old.log_id = old.log_id or found.log.log_id
+    old.epoch = max(old.epoch, message.epoch)
+    rival = old.readable.get(item.revision)
+    if rival is not None and rival.message.epoch >= message.epoch:
+        old.doubts.append(f"Two transactions stand on revision {item.revision}")
+        return
+    old.readable[item.revision] = found
+    if item.incarnation == old.incarnation:
+        commit = message.commit
+        old.successor = (
+            commit.successor_uuid, message.uuid, found.digest, commit.committed_at_us
+        )  # fmt: skip
+
+
+def _take_checkpoint(log: LogReader, old: OldLog, item: LogObject) -> None:
+    """Takes what a checkpoint says of itself, though not all of its parts can be read."""
+    for key in copies(log, item):
         try:
-            body = log.store.get(key)
-            seal = read_seal(body, key) if item.kind == "transaction" else None
-            if seal is not None:
-                # The lowest one is the agreed one: the others are on names that were promised.
-                if old.seal is None or seal.revision < old.seal.revision:
-                    old.seal = seal
-                continue
-            _take_object(old, item, body, key)
+            found = decode_checkpoint(get(log.store, key), key)
         except UnsupportedFeature:
             raise
         except (CorruptError, NotFoundError):
             continue
+        old.log_id = old.log_id or found.log.log_id
+        old.epoch = max(old.epoch, found.message.epoch)
+        return
 
 
-def _take_object(old: OldLog, item: LogObject, body: bytes, key: str) -> None:
-    log: LogIdentity
-    if item.kind == "transaction":
-        transaction = decode_transaction(body, key)
-        log, epoch = transaction.log, transaction.message.epoch
-        successor = transaction.message.commit.successor_uuid
-    else:
-        checkpoint = decode_checkpoint(body, key)
-        log, epoch = checkpoint.log, checkpoint.message.epoch
-        successor = checkpoint.message.successor_uuid
-    old.log_id = old.log_id or log.log_id
-    old.epoch = max(old.epoch, epoch)
-    if item.revision == old.head:
-        old.successor_uuid = successor
+def copies(log: LogReader, item: LogObject) -> tuple[str, str]:
+    """Returns the two keys of an object of a log."""
+    return log.folder + item.name, mirror_log_folder(log.writer, log.database) + item.name
+
+
+def read_transaction(log: LogReader, item: LogObject) -> DecodedTransaction | StandingSeal | None:
+    """Reads a transaction, or a seal, from whichever copy is sound; None if neither is.
+
+    Requests: 1 or 2 GET.
+    """
+    for key in copies(log, item):
+        try:
+            body = get(log.store, key)
+            seal = read_seal(body, key)
+            return seal if seal is not None else decode_transaction(body, key)
+        except UnsupportedFeature:
+            raise
+        except (CorruptError, NotFoundError):
+            continue
+    return None
+
+
+def get(store: Store, key: str) -> bytes:
+    """Returns an object of a log.
+
+    Raises:
+        CorruptObject: It is larger than any object of a log.
+        NotFoundError: It isn't there.
+    Requests: 1 HEAD and 1 GET.
+    """
+    if store.head(key).size_bytes > MAX_OBJECT_BYTES:
+        raise CorruptObject(f"{key} is larger than any object of a log", key=key)
+    return store.get(key)

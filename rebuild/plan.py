@@ -1,6 +1,6 @@
-"""What a rebuild will do: a plan (`plans`) of the log that footers prove. Pure.
+"""What a rebuild will do: a plan (`plans`), and how it is shown. Pure.
 
-Source: docs/format.md, sections 8 and 10.6; docs/maintenance.md.
+Source: docs/maintenance.md, "Rebuild"; docs/format.md, section 4.5.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
 import re
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from google.protobuf.message import DecodeError
 
-from ..catalog.format.definitions import parse_definition
 from ..catalog.format.frame import LogIdentity  # noqa: TC001 - the same
-from ..catalog.format.locations import MAX_LOCATIONS, Places, is_in_place, location_problem
 from ..catalog.format.names import (
     LOG_ID_BYTES,
     MAX_EPOCH,
@@ -22,29 +20,153 @@ from ..catalog.format.names import (
     MAX_REVISION,
     check_id,
     check_path,
-    escape_name,
 )
 from ..catalog.format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..catalog.format.segments import MAX_NUMBER, MAX_TIME_US
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from ..errors import CorruptObject, InvalidPath
-from ..plans.contract import Effect, Group
+from ..errors import InvalidPath
+from ..plans.contract import Effect, Field, Group
 from ..plans.saved import decode_plan, encode_plan
-from .describe import (
-    describe_incarnations,
-    describe_left_out,
-    describe_transactions,
-    describe_undecided,
-    describe_unproven,
-)
-from .undecided import live_files, undecided_files
-from .values import KnownSchema, LeftOut, RebuiltFile, RebuiltTransaction, SealPlan  # noqa: TC001
 
-_REBUILD_ID: Final = re.compile(r"[0-9a-f]{32}")
-_LATEST_US: Final = 253_402_300_799_999_999  # the end of year 9999
-_TRANSACTION_ID: Final = re.compile(r"[0-9a-f]{32}")
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FileName = tuple[str, str]  # table and path
+Proof = Literal["proven", "unproven"]
+LeftOutKind = Literal["damaged", "stray", "uncommitted", "excluded"]
+_ID: Final = re.compile(r"[0-9a-f]{32}")
 _UUID_BYTES: Final = 16
 _DIGEST_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedFile:
+    """A file that the rebuilt log adds, with its `Add`, serialized."""
+
+    path: str
+    table: str
+    size_bytes: int
+    row_count: int
+    fingerprint: bytes = field(repr=False)
+    add: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedTransaction:
+    """A lost transaction, as its files tell of it.
+
+    Attributes:
+        transaction_id: Hex.
+        proof: `proven`: a footer says that it was committed. `unproven`: none does, and it may have
+            been.
+        revision: Where it stood; None if nothing says it.
+        base_revision: The head that it was begun on.
+        epoch, operation, app_id, app_version: As its footers say.
+        files: What it adds.
+        removes: Live files that it takes out: none if it is unproven, but for a rewrite.
+        kept: How many live files an unproven one says that it replaces; they stay.
+        vectors: Deletion vectors of a proven one, as `RowDeletes`.
+        why: Why it counts, in words.
+    """
+
+    transaction_id: str
+    proof: Proof
+    revision: int | None
+    base_revision: int
+    epoch: int
+    operation: str
+    app_id: str
+    app_version: int
+    files: tuple[SalvagedFile, ...]
+    removes: tuple[FileName, ...]
+    kept: int
+    vectors: tuple[bytes, ...] = field(repr=False)
+    why: str
+
+    @property
+    def rows(self) -> int:
+        """Of the files that it adds."""
+        return sum(file.row_count for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An object below `data/` that the rebuilt log won't name. It is never moved or deleted.
+
+    Attributes:
+        path: Relative to `<writer>/<database>/`.
+        size_bytes, row_count: Of the object; no rows where they can't be read.
+        kind: `damaged`; `stray` (not lakelog's, or of another log); `uncommitted`; `excluded`.
+        reason: In words.
+        transaction_id: Hex, where known.
+    """
+
+    path: str
+    size_bytes: int
+    row_count: int
+    kind: LeftOutKind
+    reason: str
+    transaction_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSchema:
+    """A schema that salvaged files of a table have; see `EncodedSchema`."""
+
+    table: str
+    fingerprint: bytes
+    message: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GoneFile:
+    """A live file that is not in the store any more."""
+
+    table: str
+    path: str
+    row_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableName:
+    """A transaction above the base that can be read, and the digest of its object."""
+
+    incarnation: int
+    revision: int
+    uuid8: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SlotName:
+    """A name in the log: a revision and its slot uuid."""
+
+    revision: int
+    uuid: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SealPlan:
+    """How the present incarnation is ended.
+
+    Attributes:
+        log: The present incarnation.
+        at: The agreed name of the revision after the head, or as good a guess as can be made.
+        previous_uuid, previous_digest: Of the head; empty if it can't be read.
+        epoch: The seal's.
+        after_us: Commit time of the head; 0 if it can't be read.
+        others: Further names that a living committer may still use.
+        stands: Whether a seal stands there already, and this plan goes on with its numbers.
+    """
+
+    log: LogIdentity
+    at: SlotName
+    previous_uuid: bytes
+    previous_digest: bytes
+    epoch: int
+    after_us: int
+    others: tuple[SlotName, ...] = ()
+    stands: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +178,25 @@ class RebuildPlan:
         url: The catalog's root.
         writer, database: Whose log.
         made_at: When, UTC, by the planner's clock.
-        rebuild_id: Hex; the names of the rebuilt revisions follow from it.
+        rebuild_id: Hex; the names that it writes follow from it.
         log: The rebuilt log: its id, which is the old one's, and its incarnation.
-        epoch: Of all rebuilt commits: above that of every file, so that old owners are fenced.
-        transactions: The rebuilt revisions, from 0 without gaps.
-        left_out: Objects that it won't name, with the reason for each.
+        revision: Of its opening checkpoint, above all that was seen.
+        epoch: Of that: above all that was seen, so that old owners are fenced.
+        base: Incarnation, revision and digest of the newest state that can be read; 0, -1 and empty
+            if none can.
+        base_rows: Rows of its live files.
+        readable: The transactions above it that can be read.
+        transactions: Lost transactions that count, in order.
+        gone: Live files that are not in the store any more.
+        left_out: Objects that the log won't name, with the reason for each.
         notes: What can't be known, in words.
-        is_whole: Whether the old log was read to its end, so that nothing but it had to tell.
+        lost: How many revisions are lost of which nothing tells.
         seal: How the present incarnation is ended.
         old_objects: Names of the log that are there now; all of them stay.
         data_digest: Of names and sizes below `data/`, to see a change.
-        schemas: Of the files of all transactions.
+        schemas: Of the files of salvaged and readable transactions.
         begun_at_us: When the newest object below `data/` was written, by the store's time; 0 if it
-            doesn't say. The new incarnation tells its own files from older ones by it.
-        locations: That the old log names, for files that lie elsewhere.
+            doesn't say.
     """
 
     kind: Literal["rebuild"]
@@ -79,17 +206,21 @@ class RebuildPlan:
     made_at: dt.datetime
     rebuild_id: str
     log: LogIdentity
+    revision: int
     epoch: int
-    transactions: tuple[RebuiltTransaction, ...] = field(repr=False)
+    base: tuple[int, int, bytes]
+    base_rows: int
+    readable: tuple[ReadableName, ...] = field(repr=False)
+    transactions: tuple[SalvagedTransaction, ...] = field(repr=False)
+    gone: tuple[GoneFile, ...] = field(repr=False)
     left_out: tuple[LeftOut, ...] = field(repr=False)
     notes: tuple[str, ...] = field(repr=False)
-    is_whole: bool
+    lost: int
     seal: SealPlan = field(repr=False)
     old_objects: int
     data_digest: bytes = field(repr=False)
     schemas: tuple[KnownSchema, ...] = field(repr=False)
     begun_at_us: int = 0
-    locations: tuple[str, ...] = ()
 
     @property
     def incarnation(self) -> int:
@@ -97,49 +228,37 @@ class RebuildPlan:
         return self.log.incarnation
 
     @property
-    def unproven(self) -> tuple[RebuiltTransaction, ...]:
+    def is_whole(self) -> bool:
+        """Whether the old log is read to its end, and no file tells of anything more."""
+        return not (self.transactions or self.lost or self.base[1] < 0)
+
+    @property
+    def unproven(self) -> tuple[SalvagedTransaction, ...]:
         """Transactions that may have been written and never committed."""
         return tuple(item for item in self.transactions if item.proof == "unproven")
 
     @property
-    def quarantined(self) -> tuple[LeftOut, ...]:
-        """Files that are damaged, or that belong elsewhere."""
-        return tuple(item for item in self.left_out if item.kind == "quarantined")
-
-    @property
-    def undecided(self) -> dict[str, str]:
-        """Files that won't be live and may have been, by path, each with the reason. They stay in
-        the store, and gc takes none of them by itself."""
-        return undecided_files(self.transactions, self.left_out, is_whole=self.is_whole)
-
-    @property
-    def live(self) -> dict[str, RebuiltFile]:
-        """The files that are live at the end, by path."""
-        return live_files(self.transactions)
-
-    @property
     def effect(self) -> Effect:
-        """What it writes; the size is that of the live files that the log will name."""
-        size_bytes = sum(file.size_bytes for file in self.live.values())
-        return Effect("write", "transaction", len(self.transactions), size_bytes)
+        """What it writes; the size is that of the files that it brings back."""
+        files = [file for item in self.transactions for file in item.files]
+        return Effect("write", "checkpoint", 1, sum(file.size_bytes for file in files))
 
     def describe(self) -> tuple[Group, ...]:
-        """The new log, what it leaves out, and what becomes of the old one."""
+        """What comes back, what is lost, what is left out, and what becomes of the old log."""
         return (
-            describe_transactions(self.transactions),
-            describe_unproven(self.transactions),
-            describe_undecided(self.undecided),
-            describe_left_out(self.left_out),
-            describe_incarnations(self.log, self.seal, self.old_objects),
+            _described_transactions(self.transactions),
+            Group("gone", "gone: live, and not in the store any more", _GONE, _gone(self.gone)),
+            Group("left_out", "left out", _LEFT_OUT, _left_out(self.left_out)),
+            _described_incarnations(self),
         )
 
     def to_json(self) -> str:
-        """The plan as JSON text, for `from_json`."""
+        """Returns the plan as JSON text, for `from_json`."""
         return encode_plan(self, "transactions")
 
     @classmethod
     def from_json(cls, text: str | bytes) -> RebuildPlan:
-        """A plan from `to_json`, checked.
+        """Returns a plan from `to_json`, checked.
 
         Raises:
             UsageError: Not a plan, one of another format, or one that contradicts itself.
@@ -154,11 +273,10 @@ class RebuildInfo:
 
     Attributes:
         writer, database: Whose log.
-        incarnation: That it is in now.
-        revision: Its newest.
-        transactions: How many were rebuilt.
-        files, rows, size_bytes: Live at the newest revision.
-        checkpoint_key: The checkpoint written at the end, which switched the log over.
+        incarnation, revision: Of its opening checkpoint.
+        transactions: How many lost ones count.
+        files, rows, size_bytes: Live now.
+        checkpoint_key: The opening checkpoint, which switched the log over.
         seal_key: The seal that ended the incarnation before.
     """
 
@@ -174,101 +292,59 @@ class RebuildInfo:
     seal_key: str
 
 
+# --- Checks of a plan of unknown origin -----------------------------------------------------------
+
+
 def check_plan(plan: RebuildPlan) -> RebuildPlan:
-    """The plan, if all that it names is what a rebuild of its writer and database may touch.
+    """Returns the plan, if all that it names is what a rebuild of its log may write.
 
     Raises:
-        UsageError: It contradicts itself, or a number is out of range.
-        InvalidName, InvalidPath: A writer, database, path or key that breaks the rules of names, or
-            that lies elsewhere.
+        InvalidName, InvalidPath: A writer, database, path or number that can't be.
     """
     check_id(plan.writer, "writer")
     check_id(plan.database, "database")
     known = {(schema.table, schema.fingerprint) for schema in plan.schemas}
-    for revision, transaction in enumerate(plan.transactions):
-        if (
-            not _TRANSACTION_ID.fullmatch(transaction.transaction_id)
-            or transaction.revision != revision
-            or transaction.operation not in OPERATIONS
-            or transaction.committed_at_us > _LATEST_US
-        ):
-            raise _changed(
-                f"a field of transaction {revision} is wrong", transaction.transaction_id
-            )
-        for _, path in transaction.removed:
-            check_path(path)
-        if not known.issuperset((*transaction.schemas, *transaction.forgotten)) or any(
-            not 0 < len(app.encode()) <= MAX_APP_ID_BYTES or not 0 <= version < MAX_NUMBER
-            for app, version in transaction.applications
-        ):
-            raise _changed(
-                f"a schema or application of transaction {revision} is wrong",
-                transaction.transaction_id,
-            )
-        _check_definitions(transaction)
-        for table in transaction.tables:
-            escape_name(table, "table")
-        for file in transaction.files:
-            check_path(file.path)
-            if (file.table, file.fingerprint) not in known or not _fits(file):
-                raise _changed(f"{file.path!r} is not the file that its facts tell of", file.path)
-            for _, path in file.removes:
-                check_path(path)
-    _check_locations(plan)
+    for item in plan.transactions:
+        _check_transaction(item, known)
+    for gone in plan.gone:
+        check_path(gone.path)
+    seal = plan.seal
+    names = (seal.at, *seal.others)
     if (
-        not _REBUILD_ID.fullmatch(plan.rebuild_id)
-        or not 1 <= plan.seal.epoch < plan.epoch <= MAX_EPOCH
-        or plan.log.log_id != plan.seal.log.log_id
+        not _ID.fullmatch(plan.rebuild_id)
+        or not 1 <= seal.epoch < plan.epoch <= MAX_EPOCH
+        or plan.log.log_id != seal.log.log_id
         or len(plan.log.log_id) != LOG_ID_BYTES
-        or not 1 <= plan.seal.log.incarnation < plan.log.incarnation <= MAX_INCARNATION
+        or not 1 <= seal.log.incarnation < plan.log.incarnation <= MAX_INCARNATION
         or not 0 <= plan.begun_at_us < MAX_TIME_US
-        or not _can_stand(plan.seal)
+        or not max(name.revision for name in names) < plan.revision < MAX_REVISION
+        or not -1 <= plan.base[1] < plan.revision
+        or any(name.revision < 0 or len(name.uuid) != _UUID_BYTES for name in names)
+        or len(seal.previous_uuid) not in {0, _UUID_BYTES}
+        or len(seal.previous_digest) not in {0, _DIGEST_BYTES}
+        or not 0 <= seal.after_us < MAX_TIME_US
     ):
         raise _changed("a number or an id is out of range", plan.rebuild_id)
     return plan
 
 
-def _check_definitions(transaction: RebuiltTransaction) -> None:
-    """Whether what it says of the columns of tables keeps the rules."""
-    where = f"transaction {transaction.revision}"
-    try:
-        for data in transaction.definitions:
-            parse_definition(data, where)
-    except CorruptObject as error:
-        raise _changed(error.message, transaction.transaction_id) from None
+def _check_transaction(item: SalvagedTransaction, known: set[tuple[str, bytes]]) -> None:
+    for _, path in item.removes:
+        check_path(path)
+    if (
+        not _ID.fullmatch(item.transaction_id)
+        or item.operation not in OPERATIONS
+        or len(item.app_id.encode()) > MAX_APP_ID_BYTES
+        or not 0 <= item.app_version < MAX_NUMBER
+    ):
+        raise _changed("a field of a transaction is wrong", item.transaction_id)
+    for file in item.files:
+        check_path(file.path)
+        if (file.table, file.fingerprint) not in known or not _fits(file):
+            raise _changed(f"{file.path!r} is not the file that its facts tell of", file.path)
 
 
-def _check_locations(plan: RebuildPlan) -> None:
-    """Whether each file that lies elsewhere is at a place that the log will name."""
-    places = Places(plan.locations, f"{plan.writer}/{plan.database}")
-    for url in plan.locations:
-        if location_problem(url):
-            raise _changed(f"the location {url!r} {location_problem(url)}", url)
-    if len(plan.locations) > MAX_LOCATIONS:
-        raise _changed("it names too many locations", plan.rebuild_id)
-    for path in (file.path for item in plan.transactions for file in item.files):
-        if is_in_place(path):
-            try:
-                places.location(path)
-            except CorruptObject as error:
-                raise _changed(error.message, path) from None
-
-
-def _can_stand(seal: SealPlan) -> bool:
-    """Whether a seal has names and a predecessor as there are in logs."""
-    return (
-        all(
-            0 <= name.revision <= MAX_REVISION and len(name.uuid) == _UUID_BYTES
-            for name in (seal.at, *seal.others)
-        )
-        and len(seal.previous_uuid) in {0, _UUID_BYTES}
-        and len(seal.previous_digest) in {0, _DIGEST_BYTES}
-        and 0 <= seal.after_us < _LATEST_US
-    )
-
-
-def _fits(file: RebuiltFile) -> bool:
-    """Whether the `Add` of a file is about it."""
+def _fits(file: SalvagedFile) -> bool:
     try:
         add = wire.Add.FromString(file.add)
     except DecodeError:
@@ -283,3 +359,83 @@ def _changed(problem: str, key: str) -> InvalidPath:
         key=key,
         hint="The plan was not made by lakelog, or was changed. Make a new one",
     )
+
+
+# --- How it is shown ------------------------------------------------------------------------------
+
+_TRANSACTION: Final = (
+    Field("transaction_id"),
+    Field("proof"),
+    Field("revision", style="count"),
+    Field("operation"),
+    Field("files", "FILES+", style="count"),
+    Field("files_removed", "FILES-", style="count"),
+    Field("rows", "ROWS", style="count"),
+    Field("size_bytes", "SIZE", style="size"),
+    Field("kept", shown=False, style="count"),
+    Field("epoch", shown=False),
+    Field("why", shown=False),
+)
+_GONE: Final = (Field("table"), Field("path"), Field("row_count", "ROWS", style="count"))
+_LEFT_OUT: Final = (
+    Field("kind"),
+    Field("path"),
+    Field("row_count", "ROWS", style="count"),
+    Field("size_bytes", "SIZE", style="size"),
+    Field("transaction_id", shown=False),
+    Field("reason"),
+)
+_INCARNATION: Final = (Field("incarnation"), Field("objects", style="count"), Field("reason"))
+
+
+def _described_transactions(transactions: Iterable[SalvagedTransaction]) -> Group:
+    rows = tuple(
+        {
+            "transaction_id": item.transaction_id,
+            "proof": item.proof,
+            "revision": item.revision,
+            "operation": item.operation,
+            "files": len(item.files),
+            "files_removed": len(item.removes),
+            "rows": item.rows,
+            "size_bytes": sum(file.size_bytes for file in item.files),
+            "kept": item.kept,
+            "epoch": item.epoch,
+            "why": item.why,
+        }
+        for item in transactions
+    )
+    return Group("transactions", "", _TRANSACTION, rows)
+
+
+def _gone(gone: Iterable[GoneFile]) -> tuple[Mapping[str, Any], ...]:
+    return tuple({"table": one.table, "path": one.path, "row_count": one.row_count} for one in gone)
+
+
+def _left_out(left_out: Iterable[LeftOut]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(
+        {
+            "kind": item.kind,
+            "path": item.path,
+            "row_count": item.row_count,
+            "size_bytes": item.size_bytes,
+            "transaction_id": item.transaction_id or None,
+            "reason": item.reason,
+        }
+        for item in sorted(left_out, key=lambda item: item.path.encode())
+    )
+
+
+def _described_incarnations(plan: RebuildPlan) -> Group:
+    sealed = "is sealed" if plan.seal.stands else "will be sealed"
+    rows: list[dict[str, Any]] = [
+        {"incarnation": plan.incarnation, "objects": None, "reason": "the rebuilt log"}
+    ]
+    if plan.old_objects:
+        old = {
+            "incarnation": plan.seal.log.incarnation,
+            "objects": plan.old_objects,
+            "reason": f"{sealed}; the objects of the old log stay",
+        }
+        rows.insert(0, old)
+    return Group("incarnations", "incarnations", _INCARNATION, tuple(rows))

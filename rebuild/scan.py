@@ -1,8 +1,8 @@
-"""What lies below `data/`: lakelog's own files with their footers, foreign files, and the rest.
+"""Reads what lies below `data/`: data files with their footers, and deletion vectors.
 
 A file counts as lakelog's own only where its name and place are those that its footer says: a copy
-under another name, or in another writer's prefix, must not become data of a log. Those that only
-name another writer or database are kept apart: they may be of this log, before it was renamed.
+under another name must not become data of a log. Files that the base has live are not opened: the
+log says all that there is to know of them.
 
 Source: docs/format.md, section 8.
 """
@@ -11,195 +11,304 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.floats import tell_floats
+from ..catalog.data.footers.read import read_footer
+from ..catalog.format.deletes_object import decode_deletes
+from ..catalog.format.folding import fold
 from ..catalog.format.names import (
     MAX_INCARNATION,
-    MAX_REVISION,
     base_folder,
     check_path,
     data_path,
-    parse_actions_file,
+    deletes_path,
     parse_data_file,
     parse_deletes_file,
-    parse_own_file,
-    place_of,
 )
 from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.schema import encode_schema
-from ..errors import InvalidName, InvalidPath
-from .footers import FooterOf, read_footers
-from .scan_objects import ObjectOf, own_path, read_objects
-from .scanned import ForeignFile, OwnFile, RenamedFile, Scan, micros
-from .spelling import Spelling
-from .values import MAX_FILE_EPOCH, LeftOut
+from ..errors import CorruptError, InvalidName, InvalidParquet, InvalidPath, ObjectNotFound
+from .plan import LeftOut, LeftOutKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import datetime as dt
+    from collections.abc import Callable, Collection, Iterable
 
     from ..catalog.data.footers.parse import ParsedFooter
     from ..catalog.format.footer import FooterMetadata
+    from ..catalog.format.schema import EncodedSchema
     from ..catalog.parallel import Engine
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
     from ..plans import Progress
     from ..store import ObjectInfo, Store, WideStore
 
+MAX_FILE_EPOCH: Final = 1 << 61  # room is left for epochs above it
+_MAX_REVISION: Final = 100_000_000_000  # the same for revisions
 _MAX_CLOCK: Final = 1 << 63
 _MAX_VERSION: Final = 1 << 62
-_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFile:
+    """A data file or a deletion vector's object, with what it says of its transaction.
+
+    Attributes:
+        path: Relative to `<writer>/<database>/`.
+        size_bytes: Of the object.
+        add: The `Add` of a data file, serialized; empty for deletion vectors.
+        vectors: The `RowDeletes` of a deletion vector's object, serialized; none for a data file.
+        The others: As in `FooterMetadata`.
+    """
+
+    path: str
+    writer: str
+    database: str
+    table: str
+    size_bytes: int
+    row_count: int
+    fingerprint: bytes
+    add: bytes = field(repr=False)
+    vectors: tuple[bytes, ...] = field(repr=False)
+    transaction_id: bytes
+    number: int
+    base_revision: int
+    base_transaction_id: bytes
+    epoch: int
+    last_clock: int
+    log_id: bytes
+    incarnation: int
+    slot_seed: bytes = field(repr=False)
+    replaces: tuple[tuple[str, str], ...]
+    app_id: str
+    app_version: int
+    operation: str
+    task: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class Scan:
+    """All that lies below `data/` of one writer and database.
+
+    Attributes:
+        digest: Of the names and sizes of all objects, as the store shows them.
+        sizes: Of all objects, by path.
+        newest_us: When the newest was written, by the store's time in µs; 0 if it doesn't say.
+        own: Lakelog's files, without those of the base.
+        left_out: The others, each with the reason.
+        schemas: By table and fingerprint.
+    """
+
+    digest: bytes = b""
+    sizes: dict[str, int] = field(default_factory=dict)
+    newest_us: int = 0
+    own: list[OwnFile] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    schemas: dict[tuple[str, bytes], EncodedSchema] = field(default_factory=dict)
 
 
 def list_data(store: Store, writer: str, database: str) -> list[ObjectInfo]:
-    """All objects below `data/`, by key.
+    """Lists all objects below `data/`, by key.
 
     Requests: 1 LIST per 1,000 objects on S3.
     """
     return list(store.list(base_folder(writer, database) + "data/"))
 
 
-def scan_data(
-    store: WideStore,
-    writer: str,
-    database: str,
-    progress: Progress | None = None,
-    *,
-    engine: Engine,
-    named: Iterable[str] = (),
-) -> Scan:
-    """List `data/` and read every footer.
-
-    Args:
-        engine: Who reads them.
-        named: Paths that the log knows: the store may show them in other spellings.
-    Raises:
-        StorageError: The store failed.
-        UnsupportedFeature: A later version wrote an object of actions.
-    Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET a file, 1 for each other object; 1 HEAD
-        for each that is shown in another spelling, or that the log knows and no listing shows.
-    """
-    folder = base_folder(writer, database)
-    listed = list_data(store, writer, database)
-    spelling = Spelling(store, folder, {info.key[len(folder) :] for info in listed})
-    spelling.learn(named)
-    scan = Scan(digest=data_digest(listed))
-    candidates: list[ObjectInfo] = []
-    objects: list[ObjectInfo] = []
-    for info in listed:
-        path = info.key[len(folder) :]
-        reason = _not_a_candidate(path)
-        if reason:
-            scan.left_out.append(LeftOut(path, info.size_bytes, "ignored", reason))
-        elif parse_deletes_file(path) is not None or parse_actions_file(path) is not None:
-            objects.append(info)
-        else:
-            candidates.append(info)
-    with contextlib.closing(read_footers(engine, store, candidates)) as footers:
-        for done, footer in enumerate(footers, 1):
-            path = footer.info.key[len(folder) :]
-            if footer.parsed is not None and footer.parsed.meta is not None:
-                with contextlib.suppress(InvalidName, InvalidPath):  # `_misplaced` says so
-                    path = spelling.of(path, _own_path(footer.parsed.meta))
-            _sort_in(scan, footer, spelling.logged.get(path, path), writer, database)
-            if progress is not None:
-                progress(done, len(candidates), "footers read")
-    with contextlib.closing(read_objects(engine, store, objects, folder)) as items:
-        for item in items:
-            _sort_in_object(scan, item, spelling, writer, database)
-    logged = {folder + path: folder + name for path, name in spelling.logged.items()}
-    scan.objects = [
-        replace(info, key=logged[info.key]) if info.key in logged else info for info in listed
-    ]
-    return scan
-
-
 def data_digest(listed: Iterable[ObjectInfo]) -> bytes:
-    """A digest of the names and sizes of objects, as the store shows them."""
+    """Returns a digest of the names and sizes of objects, as the store shows them."""
     digest = hashlib.sha256()
     for info in listed:
         digest.update(f"{info.key}\0{info.size_bytes}\n".encode())
     return digest.digest()
 
 
-def _not_a_candidate(path: str) -> str:
+def is_there(store: Store, key: str) -> bool:
+    """Asks a store for one key, however its listings spell it.
+
+    Requests: 1 HEAD.
+    """
     try:
-        check_path(path)
-    except InvalidPath as error:
-        return f"its path can't stand in a log: {error.message}"
-    if path.rsplit("/", 1)[-1][0] in "._":
-        return "names that begin with '.' or '_' are no data files"
-    return ""
+        store.head(key)
+    except ObjectNotFound:
+        return False
+    return True
 
 
-def _sort_in(scan: Scan, footer: FooterOf, path: str, writer: str, database: str) -> None:
-    info, parsed = footer.info, footer.parsed
-    if parsed is None:
-        known = path.endswith(".parquet") or parse_data_file(path) is not None
-        kind = "quarantined" if known else "ignored"
-        scan.left_out.append(_left_out(path, info.size_bytes, kind, footer.problem))
-        return
-    meta = parsed.meta
-    problem = parsed.problem
-    if meta is not None:
-        problem = _misplaced(path, meta) or _misnamed(meta, writer, database)
-    elif not problem and parse_data_file(path) is not None:
-        problem = "it has a name of lakelog's and no lakelog metadata: something else rewrote it"
-    if problem:
-        scan.left_out.append(_left_out(path, info.size_bytes, "quarantined", problem))
-        scan.strays[path] = _foreign(path, info, parsed, ("", ""))
-        if meta is not None and not _misplaced(path, meta):
-            file = _own(path, info, parsed, meta)
-            scan.renamed[path] = RenamedFile(file, encode_schema(parsed.schema))
-    elif meta is not None:
-        scan.own.append(_own(path, info, parsed, meta))
-        scan.schemas[meta.table, parsed.facts.schema_fingerprint] = encode_schema(parsed.schema)
-    else:
-        _sort_in_foreign(scan, path, info, parsed)
+def scan_data(
+    store: WideStore,
+    writer: str,
+    database: str,
+    *,
+    engine: Engine,
+    live: Collection[str],
+    progress: Progress | None = None,
+) -> Scan:
+    """Lists `data/` and reads the footer of each file that the base has not live.
+
+    Args:
+        engine: Who reads them.
+        live: Paths of live files of the base.
+    Raises:
+        StorageError: The store failed.
+        UnsupportedFeature: A later version wrote a deletion vector.
+    Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET a file, 1 a deletion vector's object; 1
+        HEAD for each that the store shows in another spelling.
+    """
+    folder = base_folder(writer, database)
+    listed = list_data(store, writer, database)
+    scan = Scan(data_digest(listed), {info.key[len(folder) :]: info.size_bytes for info in listed})
+    scan.newest_us = max((_micros(info.modified_at) for info in listed), default=0)
+    shown_so = _live_elsewhere(store, folder, scan, live)
+    known = {*live, *shown_so}
+    wanted = [info for info in listed if info.key[len(folder) :] not in known]
+    reading = engine.each(_reader, (store,), wanted, len(wanted))
+    with contextlib.closing(reading) as read:
+        for done, item in enumerate(read, 1):
+            path = item.info.key[len(folder) :]
+            if item.meta is not None:
+                path = _spelled(store, folder, path, item.meta, scan)
+            _sort_in(scan, path, item)
+            if progress is not None:
+                progress(done, len(wanted), "footers read")
+    return scan
 
 
-def _sort_in_object(
-    scan: Scan, item: ObjectOf, spelling: Spelling, writer: str, database: str
-) -> None:
-    path = item.info.key[len(spelling.folder) :]
-    if item.meta is None or item.found is None:
-        scan.damaged[path] = item.problem
-        scan.left_out.append(_left_out(path, item.info.size_bytes, "quarantined", item.problem))
-        return
+def _live_elsewhere(store: Store, folder: str, scan: Scan, live: Collection[str]) -> dict[str, str]:
+    """Finds live files that the store shows in another spelling; by that their own.
+
+    Requests: 1 HEAD each.
+    """
+    missing = [path for path in live if path.startswith("data/") and path not in scan.sizes]
+    shown = {fold(path): path for path in scan.sizes} if missing else {}
+    found: dict[str, str] = {}
+    for path in missing:
+        other = shown.get(fold(path))
+        if other is not None and other not in live and is_there(store, folder + path):
+            found[other] = path
+            scan.sizes[path] = scan.sizes[other]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What reading one object gave."""
+
+    info: ObjectInfo
+    meta: FooterMetadata | None = None
+    parsed: ParsedFooter | None = None
+    vectors: tuple[wire.RowDeletes, ...] = ()
+    problem: str = ""
+
+
+def _reader(store: Store) -> Callable[[ObjectInfo], _Read]:
+    return partial(_read, store)
+
+
+def _read(store: Store, info: ObjectInfo) -> _Read:
+    name = info.key.rsplit("/", 1)[-1]
+    try:
+        if parse_deletes_file(name) is not None:
+            meta, message = decode_deletes(store.get(info.key), info.key)
+            return _Read(info, meta, None, tuple(message.files))
+        if parse_data_file(name) is None and not name.endswith(".parquet"):
+            return _Read(info, problem="it is no Parquet file by its name")
+        parsed = read_footer(store, info.key, info.size_bytes)
+    except InvalidParquet as error:
+        return _Read(info, problem=str(error.__cause__ or error.message))
+    except ObjectNotFound:
+        return _Read(info, problem="it was there when the files were listed and is gone now")
+    except CorruptError as error:
+        return _Read(info, problem=error.message)
+    if parsed.meta is None:
+        return _Read(info, problem=parsed.problem or "lakelog did not write it")
+    return _Read(info, parsed.meta, parsed, (), parsed.problem)
+
+
+def _spelled(store: Store, folder: str, path: str, meta: FooterMetadata, scan: Scan) -> str:
+    """Returns the path that a footer says, where the store shows it in another spelling."""
     with contextlib.suppress(InvalidName, InvalidPath):
-        path = spelling.of(path, own_path(item.meta, path))
-    found = replace(item.found, path=path)
-    for action in found.actions:
-        if action.WhichOneof("kind") == "row_deletes":
-            action.row_deletes.object = path
-    misplaced = _misplaced(path, item.meta)
-    problem = misplaced or _misnamed(item.meta, writer, database)
-    if not problem:
-        scan.said.append(found)
+        own = _own_path(meta, path)
+        other = own != path and own not in scan.sizes and fold(own) == fold(path)
+        if other and is_there(store, folder + own):
+            scan.sizes[own] = scan.sizes.pop(path)
+            return own
+    return path
+
+
+def _sort_in(scan: Scan, path: str, item: _Read) -> None:
+    meta = item.meta
+    problem = item.problem if meta is None else item.problem or _misplaced(path, meta)
+    if problem or meta is None:
+        name = parse_data_file(path) or parse_deletes_file(path)
+        own_id = name.transaction_id.hex() if name is not None else ""
+        kind: LeftOutKind = "stray" if name is None else "damaged"
+        scan.left_out.append(LeftOut(path, item.info.size_bytes, 0, kind, problem, own_id))
         return
-    scan.left_out.append(_left_out(path, item.info.size_bytes, "quarantined", problem))
-    if not misplaced:
-        scan.renamed[path] = RenamedFile(found, None)
+    scan.own.append(_own(path, item, meta))
+    if item.parsed is not None:
+        fingerprint = item.parsed.facts.schema_fingerprint
+        scan.schemas[meta.table, fingerprint] = encode_schema(item.parsed.schema)
 
 
-def _left_out(path: str, size_bytes: int, kind: str, reason: str) -> LeftOut:
-    own = parse_own_file(path)
-    transaction_id = own.transaction_id.hex() if own is not None else ""
-    return LeftOut(path, size_bytes, kind, reason, transaction_id)  # type: ignore[arg-type]
+def keep_own(scan: Scan, writer: str, database: str, log_id: bytes) -> bytes:
+    """Leaves out the files of other logs; returns the id of the log.
+
+    A file is of the log by its id, for a log may be renamed. Those that were begun before there was
+    a log have an id that may have lost the race to begin it: of them the names count.
+
+    Args:
+        log_id: As objects of the log say it; empty if none can be read: then the newest file of
+            these names says it, or the newest of all.
+    """
+    named = [one for one in scan.own if (one.writer, one.database) == (writer, database)]
+    newest = max(named or scan.own, key=_age, default=None)
+    if not log_id and newest is not None:
+        log_id = newest.log_id
+    names = {(one.writer, one.database) for one in scan.own if one.log_id == log_id}
+    names.add((writer, database))
+    kept = []
+    for one in scan.own:
+        if one.log_id == log_id or (one.base_revision < 0 and (one.writer, one.database) in names):
+            kept.append(one)
+            continue
+        why = f"it is of another log: its footer says {one.writer}/{one.database}"
+        left = LeftOut(
+            one.path, one.size_bytes, one.row_count, "stray", why, one.transaction_id.hex()
+        )
+        scan.left_out.append(left)
+    scan.own = kept
+    return log_id
 
 
-def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata) -> OwnFile:
-    add = parsed.facts
-    add.path, add.table, add.partition = path, meta.table, meta.partition
-    add.first_clock, add.last_clock = meta.first_clock, meta.last_clock
-    tell_floats(add, meta.floats)
+def _age(one: OwnFile) -> tuple[int, bool, int, int, int, bytes]:
+    begun = one.base_revision >= 0
+    return one.incarnation, begun, one.epoch, one.base_revision, one.last_clock, one.transaction_id
+
+
+def _own(path: str, item: _Read, meta: FooterMetadata) -> OwnFile:
+    add = b""
+    row_count, fingerprint = 0, b""
+    if item.parsed is not None:
+        facts = item.parsed.facts
+        facts.path, facts.table, facts.partition = path, meta.table, meta.partition
+        facts.first_clock, facts.last_clock = meta.first_clock, meta.last_clock
+        add, row_count = facts.SerializeToString(), facts.row_count
+        fingerprint = facts.schema_fingerprint
+    for one in item.vectors:
+        one.object = path
     return OwnFile(
         path=path,
-        size_bytes=info.size_bytes,
-        modified_at_us=micros(info.modified_at),
-        row_count=add.row_count,
-        add=add.SerializeToString(),
+        writer=meta.writer,
+        database=meta.database,
         table=meta.table,
-        fingerprint=add.schema_fingerprint,
+        size_bytes=item.info.size_bytes,
+        row_count=row_count,
+        fingerprint=fingerprint,
+        add=add,
+        vectors=tuple(one.SerializeToString() for one in item.vectors),
         transaction_id=meta.transaction_id,
         number=meta.number,
         base_revision=meta.base_revision,
@@ -210,64 +319,50 @@ def _own(path: str, info: ObjectInfo, parsed: ParsedFooter, meta: FooterMetadata
         incarnation=meta.incarnation,
         slot_seed=meta.slot_seed,
         replaces=meta.replaces,
-        replaced=meta.replaced,
         app_id=meta.app_id,
         app_version=meta.app_version,
-        base_app_version=meta.base_app_version,
         operation=meta.operation,
         task=meta.task,
         attempt=meta.attempt,
     )
 
 
-def _misnamed(meta: FooterMetadata, writer: str, database: str) -> str:
-    if (meta.writer, meta.database) == (writer, database):
-        return ""
-    return f"it was copied here: its footer says writer {meta.writer}, database {meta.database}"
-
-
 def _misplaced(path: str, meta: FooterMetadata) -> str:
-    """Why a file isn't what its footer says, but for the names of writer and database, or is
-    nothing that a log may hold; empty if it is."""
+    """Returns why a file isn't what its footer says, or nothing that a log may hold; else ""."""
     problem = _out_of_range(meta)
     if problem:
         return f"its lakelog metadata can't be true: {problem}"
     try:
-        is_object = parse_deletes_file(path) or parse_actions_file(path)
-        own = own_path(meta, path) if is_object else _own_path(meta)
+        own = _own_path(meta, path)
+        for _, replaced in meta.replaces:
+            check_path(replaced)
     except (InvalidName, InvalidPath) as error:
         return f"its lakelog metadata can't be true: {error.message}"
-    if path == own:
-        return ""
-    if path.rsplit("/", 1)[0] == own.rsplit("/", 1)[0]:
-        return f"it is a copy under another name: its footer says {own}"
-    return f"it was copied here: its footer says table {meta.table!r}, partition {meta.partition!r}"
+    return "" if path == own else f"it is a copy: its footer says {own}"
 
 
-def _own_path(meta: FooterMetadata) -> str:
-    """Where a footer says that its file lies.
+def _own_path(meta: FooterMetadata, path: str) -> str:
+    """Returns where a file says that it lies.
 
     Raises:
         InvalidName, InvalidPath: It names what can't be.
     """
-    own = data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
-    for _, replaced in meta.replaces:
-        check_path(replaced)
-    return own
+    if parse_deletes_file(path) is not None:
+        return deletes_path(meta.table, meta.epoch, meta.transaction_id, meta.number)
+    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
 
 
 def _out_of_range(meta: FooterMetadata) -> str:
     clocks = (meta.first_clock, meta.last_clock)
     for name, good in (
         ("epoch", 1 <= meta.epoch < MAX_FILE_EPOCH),
-        ("base revision", -1 <= meta.base_revision < MAX_REVISION),
+        ("base revision", -1 <= meta.base_revision < _MAX_REVISION),
         ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
-        ("base transaction", len(meta.base_transaction_id) in {0, _ID_BYTES}),
+        ("base transaction", len(meta.base_transaction_id) in {0, 16}),
         ("number", meta.number >= 0),
         ("task", -1 <= meta.task < _MAX_VERSION and 0 <= meta.attempt < _MAX_VERSION),
         ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
         ("application version", 0 <= meta.app_version < _MAX_VERSION),
-        ("known application version", -1 <= meta.base_app_version < _MAX_VERSION),
         ("operation", meta.operation in OPERATIONS),
     ):
         if not good:
@@ -275,33 +370,5 @@ def _out_of_range(meta: FooterMetadata) -> str:
     return ""
 
 
-def _sort_in_foreign(scan: Scan, path: str, info: ObjectInfo, parsed: ParsedFooter) -> None:
-    place = place_of(path)
-    if place is None or parsed.unfit:
-        where = "its path is not data/<partition>/<table>/<file>"
-        reason = f"no lakelog metadata, and {parsed.unfit or where}"
-        scan.left_out.append(LeftOut(path, info.size_bytes, "foreign", reason))
-        scan.strays[path] = _foreign(path, info, parsed, ("", ""))
-        return
-    file = _foreign(path, info, parsed, place)
-    scan.foreign.append(file)
-    scan.schemas[file.table, file.fingerprint] = encode_schema(parsed.schema)
-
-
-def _foreign(
-    path: str, info: ObjectInfo, parsed: ParsedFooter, place: tuple[str, str]
-) -> ForeignFile:
-    modified_at_us = micros(info.modified_at)
-    add = parsed.facts
-    add.partition, add.table = place
-    add.path = path
-    add.first_clock = add.last_clock = modified_at_us or 0
-    return ForeignFile(
-        path,
-        info.size_bytes,
-        modified_at_us,
-        add.row_count,
-        add.SerializeToString(),
-        add.table,
-        add.schema_fingerprint,
-    )
+def _micros(at: dt.datetime | None) -> int:
+    return 0 if at is None else int(at.timestamp() * 1_000_000)

@@ -22,7 +22,7 @@ from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
 from ..rebuild import execute_rebuild, plan_rebuild
 from .annals import DATABASE, FOLDER, WRITER, Annals
 from .cast import MARGINS
-from .entries import Meant, base_of
+from .entries import Meant
 from .row_annals import CHANGED
 from .shown_rows import UNTOLD, Shown
 from .truth import hold
@@ -108,7 +108,6 @@ class Actors:
         random, annals = self.world.random, self.annals
         app = ("job", random.randint(1, 4)) if random.random() < 0.3 else (None, None)
         tx = writer.transaction(*app)
-        base = base_of(tx)
         live = annals.live_at(writer._session._committer.state.digest)
         live = [path for path in live if f"/{CHANGED}/" not in path]
         removes, adds = set(), set()
@@ -125,8 +124,6 @@ class Actors:
         table = TABLE if random.random() < 0.8 else TABLE.upper()
         if random.random() < 0.9 or not (removes or adds):
             adds.update(tx.write(table, ROWS))
-        for path in adds:
-            annals.begun_on(path, base)
         if random.random() < 0.15:
             return  # its files are left over
         meant = Meant(frozenset(adds), frozenset(removes))
@@ -140,14 +137,9 @@ class Actors:
             tx.discard()
             self.undoing.act(writer._session.store)
             return
-        base = base_of(tx)
         asked = changes.change(tx)
         if asked is None or self.annals.rows is None:
             return
-        for action in tx._intent.actions:
-            path = action.add.path or action.row_deletes.object
-            if path:
-                self.annals.begun_on(path, base)
         if self.world.chance(0.15):
             tx.discard()
             return  # its files are left over

@@ -6,8 +6,7 @@ became of it, and which files were committed and are owed to the users since.
 Invariants (docs/reliability.md):
     U1  no file that was committed and not removed is ever deleted, whatever happened to the log
     U2  nothing is committed above a seal, nor in an incarnation that has ended
-    U3  a rebuilt log has every file that is owed, or its plan named it as undecided; and it has
-        nothing else if the old log was whole
+    U3  a rebuilt log has every file that is owed; and it has nothing else if the old log was whole
     U4  a reader sees what stood at its revision, and its head never goes back
     U5  what is told to be committed stands as its committer meant it
     U6  no object is overwritten by another
@@ -19,19 +18,18 @@ On a store without put-if-absent two may commit one revision. There, instead of 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.format.folding import fold
 from ..catalog.format.frame import FrameKind, decode_frame
-from ..catalog.format.names import base_folder, log_folder, parse_data_file, parse_log_object
+from ..catalog.format.names import base_folder, log_folder, parse_log_object
 from ..catalog.format.objects import decode_transaction
 from ..catalog.format.seals import read_seal
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import LakelogError
-from .entries import Base, Entry, Meant, live_files
+from .entries import Entry, Meant, live_files
 from .shown_rows import changed_files
 from .truth import hold
 
@@ -58,10 +56,9 @@ class Annals:
 
     Attributes:
         entries: Transaction objects that stood, by digest.
-        owed: Folded paths that were committed and not removed since.
-        undecided: Folded paths that plans of a rebuild named as undecided.
+        owed: Folded paths that were committed and not removed since, less what nothing that is
+            left can tell of (`_forgive`).
         current: The incarnation that readers read.
-        bases: Of each data file: the head when its transaction was begun.
         is_lossy: Whether objects of the log were lost.
         acknowledged: Transactions that their committers were told of.
         folds: Whether the store takes several spellings of a name for one.
@@ -76,9 +73,7 @@ class Annals:
     world: World
     entries: dict[bytes, Entry] = field(default_factory=dict)
     owed: dict[str, str] = field(default_factory=dict)
-    undecided: set[str] = field(default_factory=set)
     current: int = 1
-    bases: dict[str, Base] = field(default_factory=dict)
     is_lossy: bool = False
     acknowledged: set[bytes] = field(default_factory=set)
     folds: bool = False
@@ -115,20 +110,17 @@ class Annals:
             if item is not None and item.kind == "transaction":
                 self._landed(body, key)
             elif item is not None and item.incarnation > self.current:
-                self._switched(item.incarnation)
+                self._switched(item.incarnation, item.revision)
             elif item is not None and self.is_lossy:
                 self._forgive()  # a late checkpoint can make a lost log readable again
-
-    def begun_on(self, path: str, base: Base) -> None:
-        """A file was written by a transaction that was begun on a head."""
-        self.bases.setdefault(self.fold(path), base)
 
     def _data_changed(self, verb: str, key: str, path: str) -> None:
         if verb == "PUT":
             return
-        hold(path not in self.owed, f"U1 {key} is deleted: committed, and never removed")
+        lost = self.is_lossy and path not in self._read_live()
+        hold(lost or path not in self.owed, f"U1 {key} is deleted: committed, and never removed")
+        self.owed.pop(path, None)
         self._objects.pop(path, None)
-        self.bases.pop(path, None)
         for digest, entry in self._retained():
             objects = self.rows.objects(digest) if self.rows is not None else ()
             named = {self.fold(one) for one in (*(entry.live or ()), *objects)}
@@ -167,6 +159,9 @@ class Annals:
             adds,
             message.previous_digest,
             is_seal=False,
+            epoch=message.epoch,
+            removes=frozenset(removes),
+            log_id=found.log.log_id,
         )
         self.entries[found.digest] = entry
         self._standing[incarnation, message.revision] = found.digest
@@ -213,31 +208,35 @@ class Annals:
         hold(entry.incarnation == self.current, f"U2 {where} is committed; {self.current} counts")
         hold(before is None or not before.is_seal, f"U2 {where} is committed above a seal")
 
-    def _switched(self, incarnation: int) -> None:
+    def _switched(self, incarnation: int, revision: int) -> None:
+        """A rebuild has put its opening checkpoint."""
         log = LogReader(self.world.store, WRITER, DATABASE, self.world.ambient())
-        state = log.load(incarnation=incarnation)
-        live = {self.fold(path) for path in live_files(state)}
+        state = log.load(revision, incarnation=incarnation)
+        paths = live_files(state)
+        live = {self.fold(path) for path in paths}
         before, self.current = self.current, incarnation
-        lost = self.owed.keys() - live - self.undecided
-        hold(not lost, f"U3 the rebuilt log has not {sorted(lost)}, and calls none undecided")
-        if self._whole.get(incarnation) and not self.is_lossy:
+        none = frozenset[Any]()
+        self.entries[state.digest] = Entry(
+            incarnation, revision, none, paths, paths, b"", is_seal=False, epoch=state.epoch
+        )
+        self._standing[incarnation, revision] = state.digest
+        lost = self.owed.keys() - live
+        hold(not lost, f"U3 the rebuilt log has not {sorted(lost)}")
+        is_whole = self._whole.get(incarnation, False) and not self.is_lossy
+        if is_whole:
             more = live ^ self.owed.keys()
             hold(not more, f"U3 a rebuild of a whole log changes what is live: {sorted(more)}")
-            if self.rows is not None:
-                standing = (one for place, one in self._standing.items() if place[0] == before)
-                head = max(standing, key=lambda one: self.entries[one].revision)
-                problem = self.rows.rebuilt(head, state, self.world.store, self.world.ambient())
-                hold(not problem, problem)
+        if self.rows is not None and is_whole:
+            standing = (one for place, one in self._standing.items() if place[0] == before)
+            head = max(standing, key=lambda one: self.entries[one].revision)
+            problem = self.rows.rebuilt(head, state, self.world.store, self.world.ambient())
+            hold(not problem, problem)
         self.owed |= dict.fromkeys(live, f"incarnation {incarnation}")
 
     # --- What is lost -----------------------------------------------------------------------------
 
     def lost(self, keys: Iterable[str]) -> None:
-        """Objects of the log are gone from now on.
-
-        If they are the end of the log, and no data file was begun on them, nothing in the store can
-        tell that they ever were: their files are owed no longer.
-        """
+        """Objects of the log are gone from now on."""
         for key in keys:
             self.world.store.delete([key])
             item = parse_log_object(key[len(FOLDER) :])
@@ -248,55 +247,42 @@ class Annals:
         self._forgive()
 
     def _forgive(self) -> None:
-        """Look what can be read, and what nothing in the store tells of any more."""
-        log = LogReader(self.world.store, WRITER, DATABASE)
-        try:
-            state = log.load()
-            live = {self.fold(path) for path in live_files(state)}
-        except LakelogError:
+        """Owes no longer what a lost transaction added, if the log has gone on without it: its
+        revision is another one's, or it can't have stood between those that are there. It may come
+        back all the same, where a footer names it."""
+        head, live = self._readable()
+        if head is None:
             return  # everybody notices
-        self.current = log.names().incarnation or 1
-        standing = self._back_from(state.digest)
-        told: set[bytes] = set()
-        begun_on = {base for path, base in self.bases.items() if not self._is_doubled(path)}
-        stood = Counter((entry.incarnation, one) for entry in self.entries.values()
-                        for one in entry.ids)  # fmt: skip
-        for digest, entry in self.entries.items():
-            if any(
-                (entry.incarnation, entry.revision, one) in begun_on
-                and stood[entry.incarnation, one] == 1
-                for one in entry.ids
-            ):
-                told |= self._back_from(digest)
-        still = {path for digest in told - standing for path in self.entries[digest].adds}
-        still = {self.fold(path) for path in still} | live  # the rest was taken out, or isn't told
-        for digest in self.entries.keys() - (told - standing):
-            for path in {self.fold(path) for path in self.entries[digest].adds} - still:
-                self.owed.pop(path, None)
+        self.current = LogReader(self.world.store, WRITER, DATABASE).names().incarnation or 1
+        there = self._back_from(head)
+        for digest in self.entries.keys() - there:
+            entry = self.entries[digest]
+            if not self._may_have_stood(entry):
+                for path in {self.fold(path) for path in entry.adds} - live:
+                    self.owed.pop(path, None)
 
-    def _is_doubled(self, path: str) -> bool:
-        """Whether a file has the id of another transaction, as a process and its double may draw
-        one id for two, also if one of them was never committed: then it is no proof, for of each
-        id one file is read."""
-        name = parse_data_file(path)
-        if name is None:
+    def _may_have_stood(self, entry: Entry) -> bool:
+        """Whether a lost transaction can have stood where it did, as the log is now."""
+        others = {r: self.entries[d] for (i, r), d in self._standing.items() if i == self.current}
+        if entry.incarnation != self.current or entry.revision in others:
             return False
-        own = [one for one in self.entries.values() if name.transaction_id in one.ids]
-        if len(own) > 1 or any(path not in map(self.fold, one.adds) for one in own):
-            return True
-        return any(
-            base != self.bases.get(path)
-            and (other := parse_data_file(of)) is not None
-            and other.transaction_id == name.transaction_id
-            for of, base in self.bases.items()
-        )
+        if any(other.log_id not in (b"", entry.log_id) for other in others.values()):
+            return False  # the log was begun anew
+        below = max((o.epoch for r, o in others.items() if r < entry.revision), default=0)
+        above = min((o.epoch for r, o in others.items() if r > entry.revision), default=1 << 62)
+        checkpoints = LogReader(self.world.store, WRITER, DATABASE).names(self.current).checkpoints
+        return below <= entry.epoch <= above and entry.revision > max(checkpoints, default=-1)
 
-    def _stood_in_place_of_another(self, path: str) -> bool:
-        """Whether a file's transaction stood where another one was lost, and neither is left."""
-        own = [one for one in self.entries.values() if path in map(self.fold, one.adds)]
-        places = Counter((one.incarnation, one.revision) for one in self.entries.values())
-        places -= Counter({place: places[place] for place in self._standing})
-        return any(places[one.incarnation, one.revision] > 1 for one in own)
+    def _readable(self) -> tuple[bytes | None, set[str]]:
+        """The head that can be read and what is live there; None if none can."""
+        try:
+            state = LogReader(self.world.store, WRITER, DATABASE).load()
+            return state.digest, {self.fold(path) for path in live_files(state)}
+        except LakelogError:
+            return None, set()
+
+    def _read_live(self) -> set[str]:
+        return self._readable()[1]
 
     def _back_from(self, digest: bytes) -> set[bytes]:
         """A transaction, and all those that it stands on."""
@@ -309,15 +295,15 @@ class Annals:
     # --- What they are told -----------------------------------------------------------------------
 
     def planned(self, plan: RebuildPlan) -> None:
-        """A rebuild was planned: what it won't take in, and was committed, it must doubt."""
+        """A rebuild was planned: it leaves out nothing that is owed."""
         for item in plan.left_out:
             path = self.fold(item.path)
-            doubted = item.kind == "undecided" or item.path in plan.undecided
-            if item.kind == "disproved" and self._stood_in_place_of_another(path):
-                self.undecided.add(path)  # as an attempt that lost to the other one; gc keeps it
-            elif path in self.owed:
-                hold(doubted, f"U3 a plan calls {item.path} {item.kind}: {item.reason}")
-        self.undecided |= {self.fold(path) for path in plan.undecided}
+            if path in self.owed and "its inputs are there" in item.reason:
+                for entry in self.entries.values():  # the same rows
+                    if path in map(self.fold, entry.adds):
+                        self.owed |= {self.fold(one): "as it was" for one in entry.removes}
+                self.owed.pop(path, None)
+            hold(path not in self.owed, f"U3 a plan calls {path} {item.kind}: {item.reason}")
         self._whole[plan.incarnation] = plan.is_whole
 
     def told(self, transaction_id: bytes, info: CommitInfo, meant: Meant) -> None:
@@ -387,7 +373,7 @@ class Annals:
         return sorted(entry.live) if entry is not None and entry.live else []
 
     def end(self, state: State) -> None:
-        """After everything: what is owed is there, and live or known to be in doubt."""
+        """After everything: what is owed is there, and live."""
         live = {self.fold(path) for path in live_files(state)}
         stored = {self.fold(info.key[len(BASE) :]) for info in self.world.store.list(DATA)}
         gone = sorted(self.owed.keys() - stored)
@@ -396,5 +382,5 @@ class Annals:
             chain = self._back_from(state.digest)
             there = {one for digest in chain for one in self.entries[digest].ids}
             hold(self.acknowledged <= there, "P2 what was acknowledged isn't in the log")
-        lost = sorted(self.owed.keys() - live - self.undecided)
+        lost = sorted(self.owed.keys() - live)
         hold(not lost, f"U3 {lost} are live no more: {[self.owed[path] for path in lost]}")

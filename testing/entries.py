@@ -1,11 +1,10 @@
-"""What the annals of a log note (`annals.py`): what stood, what was meant, what it was begun on."""
+"""What the annals of a log note (`annals.py`): what stood, what was meant."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ..catalog.commit.transaction import Transaction
     from ..catalog.log.state import State
     from .shown_rows import Asked
 
@@ -20,6 +19,9 @@ class Entry(NamedTuple):
         adds: Paths that it adds.
         previous: The digest of the one before.
         is_seal: Whether it seals its incarnation.
+        epoch: Its own.
+        removes: Paths that it takes out.
+        log_id: Of its log.
     """
 
     incarnation: int
@@ -29,6 +31,9 @@ class Entry(NamedTuple):
     adds: frozenset[str]
     previous: bytes
     is_seal: bool
+    epoch: int = 0
+    removes: frozenset[str] = frozenset()
+    log_id: bytes = b""
 
 
 class Meant(NamedTuple):
@@ -38,16 +43,6 @@ class Meant(NamedTuple):
     adds: frozenset[str]
     removes: frozenset[str]
     asked: Asked | None = None
-
-
-Base = tuple[int, int, bytes]  # incarnation, revision, and the id of the last transaction
-
-
-def base_of(tx: Transaction) -> Base:
-    """The head that a transaction was begun on."""
-    log = tx._session.log
-    revision, transaction_id = tx._base[:2]
-    return log.incarnation, revision, transaction_id
 
 
 def live_files(state: State) -> frozenset[str]:

@@ -17,24 +17,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..catalog.format.names import name_prefix
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.lost_tail import find_unnamed, refuse_lost_tail
 from ..errors import (
     ForkError,
     LakelogError,
     LostTail,
     NotFoundError,
-    PlanOutdated,
 )
 from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
-from ..rebuild import execute_rebuild
 from .actors import LONG_S, ROWS, TABLE, Actors
-from .annals import DATA, DATABASE, FOLDER, WRITER, Annals
+from .annals import DATABASE, WRITER, Annals
 from .cast import MARGINS
 from .changes import Changes
 from .doubles import FoldingStore
-from .entries import Meant, base_of
+from .entries import Meant
 from .row_annals import CHANGED, RowAnnals
 from .simulation import QUIET, Faults
 from .truth import Violation, hold
@@ -140,14 +136,10 @@ class Upheaval(Actors):
             if self.world.plain:
                 self._told_of_the_fork(store)
                 return
-            try:
-                self.plan_rebuild(store)
-                execute_rebuild(store, self.plans[-1][1], ambient=ambient)
-            except PlanOutdated:
-                self._take_away(self.plans[-1][1].incarnation)
-            except NotFoundError:
-                hold(not self.annals.owed, "U3 files are owed, and there is nothing to rebuild")
+            if not self._rebuilt(store):
                 return
+        if self.annals.is_lossy and not self.world.plain and not self._rebuilt(store):
+            return
         self.world.now_us += int(LONG_S * 1e6)
         if self._maintained(store):
             state = LogReader(store, WRITER, DATABASE, ambient).load()
@@ -156,8 +148,17 @@ class Upheaval(Actors):
                 problem = self.annals.rows.unlike(store, state, ambient)
                 hold(not problem, problem)
 
+    def _rebuilt(self, store: Store) -> bool:
+        """Whether there was anything to rebuild."""
+        try:
+            self._rebuilds(store)
+        except NotFoundError:
+            hold(not self.annals.owed, "U3 files are owed, and there is nothing to rebuild")
+            return False
+        return True
+
     def _maintained(self, store: Store) -> bool:
-        """Prune and gc; what they find lost is rebuilt first, as they say.
+        """Prune and gc.
 
         Returns:
             False on a store that forks the log, where they tell of a commit that landed late, below
@@ -166,22 +167,10 @@ class Upheaval(Actors):
         try:
             self._maintain(store)
         except (ForkError, LostTail) as error:
-            if self.world.plain:
-                return False
-            if not self.annals.is_lossy or isinstance(error, ForkError):
+            if not self.world.plain and not (self.annals.is_lossy and isinstance(error, LostTail)):
                 raise
-            self.plan_rebuild(store)
-            execute_rebuild(store, self.plans[-1][1], ambient=self.world.ambient())
-            self._maintain(store)
-        except LakelogError:
-            if not self.annals.is_lossy:  # else there may be a hole, which a checkpoint hides
-                raise
+            return False
         return True
-
-    def _take_away(self, incarnation: int) -> None:
-        """By hand, as the error says: what a rebuild began that died."""
-        begun = self.world.store.list(FOLDER + name_prefix(incarnation))
-        self.world.bare().delete([info.key for info in begun])
 
     def _told_of_the_fork(self, store: Store) -> None:
         try:
@@ -201,16 +190,12 @@ class Upheaval(Actors):
         execute_gc(store, found, ambient=ambient, margins=MARGINS)
 
     def _works(self, store: Store) -> bool:
-        """Whether a new owner can commit, and no file says that the log lost anything."""
+        """Whether a new owner can commit."""
         try:
             writer = self._open(store)
             tx = writer.transaction()
             (path,) = tx.write(TABLE, ROWS)
-            self.annals.begun_on(path, base_of(tx))
             self._commit(tx, Meant(frozenset({path}), frozenset()))
-            infos = list(store.list(DATA))
-            state = LogReader(store, WRITER, DATABASE, self.world.ambient()).load()
-            refuse_lost_tail(store, state, find_unnamed(state, infos))
         except LakelogError as error:
             self.world.note(f"the log doesn't work: {error!r}")
             return False

@@ -17,11 +17,19 @@ Source: docs/protocol.md, section 2.10.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...errors import ObjectNotFound, SnapshotPruned, TransactionExpired
+from ...errors import (
+    MissingTransaction,
+    NotFoundError,
+    ObjectNotFound,
+    SnapshotPruned,
+    TransactionExpired,
+)
 from ..log.again import named_for_now
 from ..log.gist import KEEPS, RESTORE
+from ..log.listing import plan_read
 from ..log.outcome import outdated_error
 
 if TYPE_CHECKING:
@@ -122,10 +130,10 @@ def _digest_after(session: Session, revision: int) -> bytes:
 
 def _refuse_pruned(back_to: State, log: LogReader) -> None:
     """Raise if the revision gone back to is no longer retained."""
-    listing = log.names()
     assert back_to.log is not None
-    same = listing.incarnation == back_to.log.incarnation
-    if same and listing.oldest_readable() <= back_to.revision:
+    listing = log.names(back_to.log.incarnation)
+    with contextlib.suppress(MissingTransaction, NotFoundError):
+        plan_read(listing, back_to.revision)
         return
     raise SnapshotPruned(
         f"Revision {back_to.revision} of {log.writer}/{log.database} was pruned while it was gone "

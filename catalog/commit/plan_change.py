@@ -71,20 +71,18 @@ def plan_restore(
         cuts: Of which these states are.
         table: The only one; None: all.
     Raises:
-        UsageError: The cut is of another life of the log.
+        UsageError: The cut is of another log.
         PlanOutdated: The cut is later than what was read of the log.
         CorruptError: The files of one of the states can't be told.
         ObjectNotFound, CorruptObject, SchemaConflict: See `restored_rows`.
     Requests: those of `restored_rows`.
     """
-    if back_to is not None and back_to.log != head.log:
-        number = back_to.log.incarnation if back_to.log else 1
+    if back_to is not None and not _is_earlier(back_to, head):
         raise UsageError(
-            f"The cut is of another incarnation of {head.writer}/{head.database}: the log was "
-            "rebuilt or replaced since",
+            f"The cut is of another log of {head.writer}/{head.database}: the log was replaced "
+            "since",
             key=f"{head.writer}/{head.database}",
-            hint=f"`lakelog rebuild URL {head.database} --writer {head.writer} --back-to {number}` "
-            "goes back to what that one ended with",
+            hint="Go back to a cut of the log that is there, of this or an earlier incarnation",
         )
     target = back_to or empty_state(head.writer, head.database)
     if target.revision > head.revision:
@@ -106,6 +104,14 @@ def plan_restore(
         columns=tuple(message.table for message in definitions),
     )
     return Prepared(change, head, target, rows.bitmaps, definitions, cuts.now.states)
+
+
+def _is_earlier(back_to: State, head: State) -> bool:
+    """Whether a state is of the same log as the head, of its incarnation or an earlier one."""
+    if back_to.log is None or head.log is None:
+        return back_to.log == head.log
+    same = back_to.log.log_id == head.log.log_id
+    return same and back_to.log.incarnation <= head.log.incarnation
 
 
 def lost_schemas(head: State, back_to: State, table: str | None) -> list[SchemaEntry]:

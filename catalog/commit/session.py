@@ -346,6 +346,29 @@ class Session:
 
         return self.ask(asked) or self.ask_anew(asked)
 
+    def may_stand(self, transaction_id: bytes) -> bool:
+        """Whether a transaction stands, or may come to stand: it was sent, and nobody knows that
+        another one has its place. Without put-if-absent a put may land late."""
+        attempts = self._committer.attempts
+        was_sent = transaction_id in attempts.own
+        return attempts.may_stand(transaction_id) or (
+            was_sent and not self.capabilities.put_if_absent
+        )
+
+    def is_nobodys(self, transaction_id: bytes) -> bool:
+        """Whether no log can name the files of a transaction that this session has not sent: no
+        copy of this process has committed it, and no rebuild has taken its files in.
+
+        Requests: 1 LIST, and 1 GET for each new transaction.
+        """
+        with self._guard:
+            before = self._committer.identity
+            self._committer.absorb()
+            state = self._committer.state
+            if state.sealed_for or state.log not in (None, before):
+                return False
+            return transaction_id not in state.history.of_transactions({transaction_id})
+
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""
         return self.ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))

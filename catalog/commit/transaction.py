@@ -5,12 +5,14 @@ Source: docs/format.md, sections 4 and 8.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import UsageError
+from ...errors import ConflictError, LakelogError, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name
 from ..log.build import schema_actions
@@ -76,6 +78,7 @@ class Transaction(Evolving, Upserting, Operations):
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
         self._sent = False
+        self._refusal: ConflictError | None = None  # it is over: what it has put is gone
         self.commit_info: CommitInfo | None = None
 
     @property
@@ -319,23 +322,48 @@ class Transaction(Evolving, Upserting, Operations):
         """
         if self.commit_info is not None:
             return self.commit_info
+        if self._refusal is not None:
+            raise copy(self._refusal)
         self._check_not_over()
         self._meaning.check_whole()
         self._uploads.wait()
         self._intent.wrote(self._base, self._files, [*self._removed][: self._named])
         self._sent = True
         if self._intent.actions or self._intent.app_id:
-            self.commit_info = self._session.commit(self._intent)
+            try:
+                self.commit_info = self._session.commit(self._intent)
+            except ConflictError as error:
+                if self._session.may_stand(self._intent.transaction_id):
+                    raise
+                self._refusal = error
+                self._take_back()
+                raise
+            if self.commit_info.skipped:
+                self._take_back()
         elif self._intent.claims:  # that there is nothing to do has to be true still
             self._session.ask_anew(lambda state: refuse_conflict(state, self._intent))
         self._closed = True
         return self.commit_info
 
     def discard(self) -> None:
-        """Give the transaction up. Files already written are orphans that nobody sees; gc takes
-        them."""
-        self._closed = True
+        """Give the transaction up. Files already written are deleted if it was never sent to be
+        committed; should that fail, nobody sees them, and gc takes them.
+
+        Requests: 1 LIST and 1 GET for each new transaction if files were written; 1 DELETE a file.
+        """
+        if not self._closed:
+            self._closed = True
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Delete what was put for a transaction that was not sent, unless a log names it."""
         self._uploads.abandon()
+        keys, own = self._uploads.keys, self._intent.transaction_id
+        if not keys or self._session.may_stand(own):
+            return
+        with contextlib.suppress(LakelogError):
+            if self._session.is_nobodys(own):
+                self._session.store.delete(keys, ordered=False)
 
     def __del__(self) -> None:
         if not (getattr(self, "_closed", True) or self._sent):

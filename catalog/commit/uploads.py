@@ -45,6 +45,7 @@ class Uploads:
         self._room = threading.Condition()
         self._files = self._bytes = 0  # not yet put
         self._failure: BaseException | None = None
+        self.keys: list[str] = []  # of all that was put, or was begun to be put
 
     def add(self, key: str, body: bytes) -> None:
         """Put a file, now or soon. Waits while too many are under way.
@@ -53,6 +54,7 @@ class Uploads:
             LakelogError: This file, or one before it, could not be put.
         """
         self._check()
+        self.keys.append(key)
         if not (self._in_background and self._any):
             self._put(key, body)
             self._any = True

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ...rebuild import RebuildInfo, RebuildPlan
 
 DESCRIPTION: Final = """\
-Make a writer's log again, from the footers of its Parquet files: each names its transaction, what
-that was begun on, and what it replaces. Where the old log can still be read, what it says counts.
-Files that are damaged or belong elsewhere are left out and named. Nothing is overwritten, moved or
-deleted: the old log is sealed, and the new one stands beside it as the next incarnation. Without
-an old log the last transactions may have been written and never committed: they are shown as
-unproven, and --exclude leaves them out.
+Make a writer's log again where both copies of something are lost: from what can still be read of
+either copy, and from the footers of the Parquet files. No row that is in the store is lost; rows
+that had been removed may come back, and the plan says which. Nothing is overwritten, moved or
+deleted: the old log is sealed, and the new one stands beside it as the next incarnation. Of some
+transactions nothing may say whether they were committed: they are shown as unproven, and --exclude
+leaves them out.
 
 Without --execute nothing is written: the plan is shown."""
 EXAMPLES: Final = """
@@ -30,7 +30,6 @@ lakelog rebuild s3://lake/catalog weather --writer EWR
 lakelog rebuild ./catalog weather --writer EWR --plan-out plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute
-lakelog rebuild ./catalog weather --writer EWR --back-to 1
 lakelog rebuild s3://lake/catalog weather --writer EWR --engine spark --spark spark.master=yarn
 """
 
@@ -39,23 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     plans.add_arguments(parser, one_writer=True)
     parser.add_argument(
-        "--include-foreign",
-        action="store_true",
-        help="also take in Parquet files of other origin, by table and partition of their path",
-    )
-    parser.add_argument(
         "--exclude",
         metavar="TRANSACTION",
         action="append",
         default=[],
         help="leave an unproven transaction out (may be repeated)",
-    )
-    parser.add_argument(
-        "--back-to",
-        metavar="INCARNATION",
-        type=int,
-        help="undo rebuilds: what this earlier incarnation said at its end counts, and no commit "
-        "after it",
     )
     engines.add_arguments(parser, "the reading of footers")
 
@@ -63,13 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, and write if asked."""
     engine = engines.engine_of(args, "rebuild")
-    make = partial(
-        _plan,
-        include_foreign=args.include_foreign,
-        exclude=args.exclude,
-        back_to=args.back_to,
-        engine=engine,
-    )
+    make = partial(_plan, exclude=args.exclude, engine=engine)
 
     def planning(what: str) -> Progress:
         progress = Progress(what, asked=engine is not None)

@@ -88,12 +88,12 @@ def test_every_command_that_is_named_has_the_options_and_arguments(all_texts):
     [
         ("lakelog rebuild URL weather --writer EWR --execute", True),
         ("lakelog rebuild URL weather --writer EWR --replace", False),
-        ("lakelog rebuild --back-to", True),
+        ("lakelog rebuild --exclude", True),
         ("lakelog rebuild --replace", False),
         ("lakelog rebuild URL", False),
         ("lakelog doctor", True),
         ("lakelog doctor a b c d", False),
-        ("lakelog rebuild URL {} --writer {} --back-to {}", True),
+        ("lakelog rebuild URL {} --writer {} --exclude {}", True),
     ],
 )
 def test_the_test_tells_commands_that_would_be_refused(line, good):

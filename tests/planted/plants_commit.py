@@ -282,14 +282,6 @@ def twins_are_added() -> Any:
     return mock.patch.object(Session, "folds_names", return_value=False)
 
 
-@plant("tests/gc/test_gc_undecided.py::test_segments_prove_that_there_was_a_log")
-def lost_logs_of_adopted_files_begin_anew() -> Any:
-    """A log of which only segments are left is begun anew."""
-    from lakelog.catalog.read import lost_log
-
-    return mock.patch.object(lost_log, "segments_folder", return_value="nowhere/")
-
-
 @plant("tests/catalog/test_room.py")
 def room_without_end() -> Any:
     """What doesn't fit into a transaction is found out at the commit, after the uploads."""

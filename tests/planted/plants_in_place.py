@@ -33,22 +33,6 @@ def links_are_names_of_their_own() -> Any:
     return mock.patch.object(path, "realpath", lambda name, **more: path.abspath(name))
 
 
-@plant("tests/rebuild/test_rebuild_in_place.py")
-def a_rebuild_forgets_them() -> Any:
-    """A rebuild takes over only what lies below `data/`."""
-    from lakelog.rebuild import rebuild
-
-    return mock.patch.object(rebuild, "read_elsewhere", return_value=({}, ""))
-
-
-@plant("tests/rebuild/test_rebuild_in_place.py")
-def a_rebuild_names_no_places() -> Any:
-    """The rebuilt log holds paths of which it doesn't say where they are."""
-    from lakelog.rebuild import build
-
-    return mock.patch.object(build, "_locations", return_value=[])
-
-
 @plant("tests/catalog/test_in_place.py")
 def checkpoints_forget_places() -> Any:
     """A checkpoint doesn't know the locations of its state."""

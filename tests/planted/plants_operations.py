@@ -171,20 +171,3 @@ def rows_in_the_place_of_others_are_older() -> Any:
     from lakelog.catalog.commit.upserting import Upserting
 
     return mock.patch.object(Upserting, "_newer", lambda self, table: self._session.clock())
-
-
-@plant(
-    "tests/rebuild/test_rebuild_two_tables.py"
-    "::test_a_file_that_its_own_transaction_moved_is_in_the_last_table"
-)
-def moved_files_are_told_by_their_footers() -> Any:
-    """That a transaction has moved a file of its own to another table is said by nothing."""
-    from lakelog.catalog.log import untold
-
-    real = untold._written
-
-    def written(intent: Any) -> Any:
-        adds = [a.add for a in intent.actions if a.WhichOneof("kind") == "add"]
-        return {add.path: add for add in adds if add.path in real(intent)}  # as it was added last
-
-    return mock.patch.object(untold, "_written", written)

@@ -80,20 +80,6 @@ def who_drops_a_table_takes_back_what_it_deleted_of_others() -> Any:
     return mock.patch.object(Deletes, "_forget", lambda self, table: self.tombstones.pop(table, 0))
 
 
-@plant(f"{LOGS}::test_a_log_that_was_rebuilt_is_known_again")
-def a_rebuild_carries_deletes_of_its_own_files_alone() -> Any:
-    """Rows of other logs' files come back when the log that deleted them is rebuilt."""
-    from lakelog.rebuild.carried_tombstones import TombstonesPlaced
-
-    real = TombstonesPlaced._place
-
-    def planted(self: Any, tombstone: Any, *place: Any) -> None:
-        if not tombstone.logs:
-            real(self, tombstone, *place)
-
-    return mock.patch.object(TombstonesPlaced, "_place", planted)
-
-
 @plant(f"{TESTS}::test_rows_that_are_written_anew_are_those_that_are_left")
 def what_is_written_anew_knows_nothing_of_others() -> Any:
     """Rows that another writer deleted come back with new files."""

@@ -138,11 +138,3 @@ def doctor_looks_for_no_data() -> Any:
     from lakelog.catalog.read import health
 
     return mock.patch.object(health, "examine_data_files", return_value=[])
-
-
-@plant("tests/gc/test_gc_lost_tail.py")
-def doctor_believes_a_short_log() -> Any:
-    """Doctor calls a log sound that has lost its end."""
-    from lakelog.catalog.read import health
-
-    return mock.patch.object(health, "refuse_lost_tail", return_value=None)

@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-from planting import Together, plant
+from planting import plant
 
 RESTORE = "tests/changing/test_restore_rows.py"
 CHANGES = "tests/changing/test_row_changes.py"
@@ -130,6 +130,14 @@ def changes_do_not_cancel_row_by_row() -> Any:
     return mock.patch.object(_StepRows, "_resolved", apart)
 
 
+@plant(CHANGES + "::test_a_table_made_again_has_other_columns_of_the_same_names")
+def changes_take_another_column_of_the_name() -> Any:
+    """Values of a column that was dropped are those of the next one of its name."""
+    from lakelog.catalog.read import changes
+
+    return mock.patch.object(changes, "generation", return_value=0)
+
+
 @plant(CHANGES + "::test_newer_rows_take_the_place_of_older_ones")
 def changes_do_not_resolve_keys() -> Any:
     """Rows of a table with a key come and go with their files alone."""
@@ -165,95 +173,9 @@ def changes_stop_where_logs_call_the_key_otherwise() -> Any:
     return mock.patch.object(key_changes, "_key", key)
 
 
-@plant(AGAIN + "::test_what_the_log_holds_of_a_life_tells_what_stood_below")
-def only_bases_tell_what_stood_below() -> Any:
-    """What is held of a life tells nothing of where its lost transactions stood."""
-    from lakelog.rebuild.bounds import Bounds
+@plant(CHANGES + "::test_a_file_with_a_newer_column_of_the_key_takes_the_older_ones_out_of_it")
+def changes_do_not_look_at_generations_of_the_key() -> Any:
+    """Files that share no keys with one that came are taken to be as they were."""
+    from lakelog.catalog.read.keys import TableKeys
 
-    return mock.patch.object(Bounds, "_all_held", return_value={})
-
-
-@plant(AGAIN + "::test_what_was_left_out_stays_out")
-def a_failed_attempt_has_room() -> Any:
-    """Lost revisions are open to an attempt though all of them are proven to be others."""
-    from lakelog.rebuild.room import Room
-
-    return mock.patch.object(Room, "without_full", lambda self, spans: self)
-
-
-@plant(AGAIN + "::test_rows_of_which_nothing_tells_that_they_were_deleted_stay")
-def a_lost_revision_is_the_first_one_open() -> Any:
-    """Of a range of lost revisions the first one counts as that of a transaction."""
-    from lakelog.rebuild import gaps, rebuild
-
-    real = gaps.place_in_gaps
-
-    def planted(transactions: Any, evidence: Any, known: Any) -> None:
-        real(transactions, evidence, known)
-        for one, gap in evidence.gaps.items():
-            evidence.gaps[one] = gap._replace(last=gap.first)
-
-    return mock.patch.object(rebuild, "place_in_gaps", planted)
-
-
-@plant(AGAIN + "::test_a_file_that_is_live_though_a_transaction_took_it_out_is_named")
-def files_come_back_in_silence() -> Any:
-    """Nobody is told that a file is live again which a transaction took out."""
-    from lakelog.rebuild.later import ReplacedLater
-
-    return mock.patch.object(ReplacedLater, "doubts", return_value=[])
-
-
-@plant(BEFORE + "::test_what_a_rebuild_kept_in_doubt_the_next_one_keeps")
-def a_guessed_order_tells_of_the_life_before() -> Any:
-    """Where a rebuild put a file and a delete is taken for where they stood."""
-    from lakelog.rebuild.moments import Moments
-
-    return mock.patch.object(Moments, "_is_of_before", return_value=False)
-
-
-@plant(BEFORE + "::test_what_a_rebuild_kept_in_doubt_the_next_one_keeps")
-def deletes_that_a_rebuild_left_out_come_back() -> Any:
-    """What a log doesn't say of its own transactions their objects say."""
-    from lakelog.rebuild.carried_rows import RowsPlaced
-    from lakelog.rebuild.carried_tombstones import TombstonesPlaced
-
-    return Together(
-        mock.patch.object(RowsPlaced, "_is_denied", return_value=False),
-        mock.patch.object(TombstonesPlaced, "_is_denied", return_value=False),
-    )
-
-
-@plant(AGAIN + "::test_what_is_lost_again_is_done_again")
-def numbers_of_the_life_before_are_lost() -> Any:
-    """What a rebuild knew of revisions, and says in its history, is not asked."""
-    from lakelog.rebuild import old_state
-
-    return mock.patch.object(old_state, "_count_as_before")
-
-
-@plant(BEFORE + "::test_what_a_rebuild_left_out_stays_out_though_it_is_proven")
-def what_is_proven_comes_back_from_an_abandoned_life() -> Any:
-    """A proven transaction for which a log has no room is taken to be anywhere in it."""
-    from lakelog.rebuild import gaps
-
-    return mock.patch.object(gaps, "_told_since", lambda transactions, known: {*transactions})
-
-
-@plant(BEFORE + "::test_a_file_that_may_have_come_after_a_cut_is_named")
-def deletes_of_a_cut_hold_of_others_in_silence() -> Any:
-    """Nobody is told that a delete of a cut may hold of what came after that."""
-    from lakelog.rebuild.carried_tombstones import TombstonesPlaced
-
-    return mock.patch.object(TombstonesPlaced, "_doubt_cut")
-
-
-@plant(OUTGROWN + "::test_an_end_that_is_lost_is_seen")
-def only_bases_tell_of_a_lost_end() -> Any:
-    """A log is whole where nothing was begun on a revision that it has lost."""
-    from lakelog.rebuild import outgrown
-
-    return Together(
-        mock.patch.object(outgrown, "_lost_two", return_value=False),
-        mock.patch.object(outgrown, "OwnObject", ()),
-    )
+    return mock.patch.object(TableKeys, "columns", ())

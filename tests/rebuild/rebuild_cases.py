@@ -10,6 +10,7 @@ from lakelog.catalog.format.names import LogObject, parse_log_object
 
 BASE = "EWR/weather/"
 LOG = f"{BASE}transactions/"
+MIRROR = f"{BASE}mirror/transactions/"
 
 
 def rows(*values: int) -> pa.Table:
@@ -47,11 +48,6 @@ def item_of(key: str) -> LogObject | None:
 def lose_the_log(store, folder: str = BASE) -> None:
     store.delete([info.key for info in store.list(f"{folder}transactions/")])
     store.delete([info.key for info in store.list(f"{folder}segments/")])
-
-
-def lose_objects(store) -> None:
-    """What no footer tells is lost with the log then."""
-    store.delete([info.key for info in store.list("") if info.key.endswith(".actions")])
 
 
 def kinds(plan) -> dict[str, str]:

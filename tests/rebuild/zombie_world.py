@@ -10,11 +10,12 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.doubles import FakeAmbient
-from rebuild_cases import LOG, item_of
+from lakelog.testing.doubles import FakeAmbient, PlainStore
+from rebuild_cases import LOG, MIRROR, item_of
 
 if TYPE_CHECKING:
     from lakelog.catalog.commit.writer import Writer
+    from lakelog.store import Store
 
 
 @dataclass
@@ -26,7 +27,7 @@ class World:
         zombie: The owner that committed all there is.
     """
 
-    store: MemoryStore
+    store: Store
     fake: FakeAmbient
     early: Writer
     zombie: Writer
@@ -49,15 +50,22 @@ class World:
     def rebuild(self, **options):
         return execute_rebuild(self.store, self.plan(**options), ambient=self.fake.ambient)
 
-    def lose_the_log(self) -> None:
-        self.store.delete([info.key for info in self.store.list(LOG)])
+    def lose(self, revisions: set[int]) -> None:
+        """Both copies of what stands on some revisions."""
+        for folder in (LOG, MIRROR):
+            for info in list(self.store.list(folder)):
+                item = item_of(LOG + info.key.removeprefix(folder))
+                if item is not None and item.revision in revisions:
+                    self.store.delete([info.key])
 
     def new_owner(self) -> Writer:
         return Catalog(self.store, ambient=self.fake.ambient).writer("EWR", "weather")
 
 
-def make_world(commits: int = 4, removals: int = 0, checkpoint_every: int = 3) -> World:
-    store, fake = MemoryStore(), FakeAmbient()
+def make_world(
+    commits: int = 4, removals: int = 0, checkpoint_every: int = 3, *, plain: bool = False
+) -> World:
+    store, fake = PlainStore(MemoryStore()) if plain else MemoryStore(), FakeAmbient()
     catalog = Catalog(store, ambient=fake.ambient)
     early, zombie = (
         catalog.writer("EWR", "weather", checkpoint_every=checkpoint_every) for _ in range(2)

@@ -17,8 +17,7 @@ from lakelog.catalog.format.segments import TOMBSTONES_COLUMNS
 from lakelog.catalog.log import checkpoint, definitions
 from lakelog.catalog.log.deletes import _GONE, Deletes, Tombstone
 from lakelog.catalog.read import delete_plan, hidden, scopes
-from lakelog.rebuild import build
-from lakelog.rebuild import rebuild as rebuilding
+from lakelog.rebuild import execute
 from lakelog.testing.logs import numbered
 
 
@@ -104,12 +103,22 @@ def dropped_definitions() -> Any:
 
 def rebuild_drops_definitions() -> Any:
     """A rebuild leaves out what the columns of tables are."""
-    return mock.patch.object(build, "definition_actions", return_value=[])
+    return _encoded_without("_write_definitions")
 
 
 def rebuild_drops_deletes() -> Any:
     """A rebuild leaves out the deletes of the old log."""
-    return mock.patch.object(rebuilding, "place_deletes", return_value=[])
+    return _encoded_without("write_deletes")
+
+
+def _encoded_without(part: str) -> Any:
+    real = execute.encode_state
+
+    def encode(state: Any) -> Any:
+        with mock.patch.object(checkpoint, part, return_value=[]):
+            return real(state)
+
+    return mock.patch.object(execute, "encode_state", encode)
 
 
 def restore_leaves_deletes() -> Any:

@@ -1,0 +1,403 @@
+"""The rules of a rebuild: which files are live, by what the log still says and by what footers say.
+Pure. `RULES` is the same list as in docs/maintenance.md, "Rebuild"; `decide` follows it.
+
+No footer says that its own transaction was committed. That of a later one does: it names the
+transaction that was the last at the head when it was begun. So what was lost is either proven, or
+may have been committed and may not. Rows must not be lost, so an unproven transaction may add rows,
+and can never take any away.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from .scan import OwnFile
+
+FileName = tuple[str, str]  # table and path
+EXCLUDED: Final = "left out on request"
+_UNKNOWN: Final = "nothing says whether it was committed"
+RULES: Final = (
+    "The newest state that either copy of the log gives is the base. What it says counts.",
+    "A transaction above it that either copy still has counts as it stands.",
+    "A lost transaction is proven if the footer of another one names it as its base.",
+    "A proven transaction adds its files, takes out the files that it replaced, and hides the rows "
+    "that its deletion vectors name.",
+    "Every other transaction is unproven. It counts only if a lost revision is left that it can "
+    "have been: above the base and above its own, between transactions of no higher epoch before "
+    "and no lower one after it; a revision that is known is left only to those of the same opening "
+    "of the writer, who may have shared its commit.",
+    "An unproven transaction adds its files. It replaces nothing and hides nothing.",
+    "Of an unproven rewrite the inputs are live if all are there. Otherwise its files are live, "
+    "and its inputs are not.",
+    "Of several attempts at one version of an application the proven one counts, else the one with "
+    "most rows; so it is with several attempts at one task of a transaction.",
+    "A file that is not in the store any more is live no longer.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A transaction as its files tell of it.
+
+    Attributes:
+        files: Its data files.
+        vectors: Its objects of deletion vectors.
+        first: One of them: what is the same in all.
+        replaces: Tables and paths that it takes out.
+    """
+
+    files: tuple[OwnFile, ...]
+    vectors: tuple[OwnFile, ...]
+    first: OwnFile
+    replaces: frozenset[FileName]
+
+    @property
+    def transaction_id(self) -> bytes:
+        """16 bytes."""
+        return self.first.transaction_id
+
+    @property
+    def rows(self) -> int:
+        """Of all its data files."""
+        return sum(file.row_count for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A transaction above the base that can be read.
+
+    Attributes:
+        ids: Of its members.
+        epoch: Its own.
+        adds, removes: Tables and paths.
+        versions: Of applications.
+    """
+
+    ids: frozenset[bytes]
+    epoch: int
+    adds: frozenset[FileName] = frozenset()
+    removes: frozenset[FileName] = frozenset()
+    versions: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the newest readable state says.
+
+    Attributes:
+        revision, epoch, incarnation: Its own; -1, 0 and 0 if nothing can be read.
+        ids: Transactions that its history tells of.
+        live: Tables and paths.
+        versions: Of applications.
+    """
+
+    revision: int = -1
+    epoch: int = 0
+    incarnation: int = 0
+    ids: Collection[bytes] = frozenset()
+    live: Collection[FileName] = frozenset()
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """A lost transaction that counts.
+
+    Attributes:
+        attempt: It.
+        revision: Where it stood, as a footer says; None: unproven.
+        removes: What it takes out that is live then.
+        why: Why it counts, in words.
+    """
+
+    attempt: Attempt
+    revision: int | None
+    removes: frozenset[FileName]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of each transaction.
+
+    Attributes:
+        salvaged: Those that count: proven ones by revision, then unproven ones as they were begun.
+        refused: The others, by transaction id, each with the reason.
+        gone: Files that the log has live and the store has not.
+        lost: How many revisions are lost of which no footer tells.
+    """
+
+    salvaged: tuple[Salvaged, ...]
+    refused: Mapping[bytes, str]
+    gone: frozenset[FileName]
+    lost: int
+
+
+def attempts_of(files: Iterable[OwnFile]) -> list[Attempt]:
+    """Groups files by transaction; of several attempts at one task the fullest is taken."""
+    groups: dict[bytes, list[OwnFile]] = defaultdict(list)
+    for file in files:
+        groups[file.transaction_id].append(file)
+    return [_attempt(sorted(group, key=lambda one: one.number)) for group in groups.values()]
+
+
+def _attempt(group: Sequence[OwnFile]) -> Attempt:
+    tries: dict[int, dict[int, list[OwnFile]]] = defaultdict(lambda: defaultdict(list))
+    for file in group:
+        if file.task >= 0:
+            tries[file.task][file.attempt].append(file)
+    best = {task: max(of, key=lambda n: (_rows(of[n]), -n)) for task, of in tries.items()}
+    counted = [one for one in group if one.task < 0 or best[one.task] == one.attempt]
+    return Attempt(
+        tuple(one for one in counted if one.add),
+        tuple(one for one in counted if not one.add),
+        min(counted, key=lambda one: (one.base_revision, one.number)),
+        frozenset(name for one in counted for name in one.replaces),
+    )
+
+
+def _rows(files: Iterable[OwnFile]) -> int:
+    return sum(file.row_count for file in files)
+
+
+def decide(
+    base: Base,
+    readable: Mapping[int, Readable],
+    files: Iterable[OwnFile],
+    there: Collection[str],
+    excluded: Collection[bytes] = frozenset(),
+) -> Decision:
+    """Applies the rules.
+
+    Args:
+        readable: Transactions above the base, by revision.
+        files: All of lakelog's own below `data/` that the base has not live.
+        there: Paths of all objects below `data/`.
+        excluded: Transactions that the user leaves out, of the unproven ones.
+    """
+    attempts = {one.transaction_id: one for one in attempts_of(files)}
+    named = _named(attempts.values(), base)
+    held = {one for item in readable.values() for one in item.ids}
+    refused: dict[bytes, str] = {}
+    proven: list[tuple[int, Attempt]] = []
+    open_ones: list[Attempt] = []
+    for one, attempt in attempts.items():
+        if one in held:
+            continue  # the log says what it did
+        if one in base.ids or named.get(one, base.revision + 1) <= base.revision:
+            refused[one] = "the log holds it, and has its files live no more"
+        elif one in named:
+            proven.append((named[one], attempt))
+        else:
+            open_ones.append(attempt)
+    proven.sort(key=lambda item: (item[0], item[1].transaction_id))
+    walk = _Walk(base, readable, proven, there)
+    salvaged = walk.along()
+    lost = _LostRevisions(base, readable, proven)
+    fitting: list[Attempt] = []
+    for attempt in open_ones:
+        why = EXCLUDED if attempt.transaction_id in excluded else lost.refuses(attempt)
+        if why:
+            refused[attempt.transaction_id] = why
+        else:
+            fitting.append(attempt)
+    counted = _one_of_each_version(fitting, base, readable, proven, refused)
+    salvaged += walk.unproven(counted, refused)
+    return Decision(tuple(salvaged), refused, _gone(walk.live, there), lost.unknown())
+
+
+def _begun(attempt: Attempt) -> tuple[int, int, int, bytes]:
+    first = attempt.first
+    return first.epoch, first.base_revision, first.last_clock, first.transaction_id
+
+
+def _gone(names: Iterable[FileName], there: Collection[str]) -> frozenset[FileName]:
+    """Returns the files below the writer's own `data/` that are not in the store."""
+    return frozenset(name for name in names if name[1].startswith("data/") and name[1] not in there)
+
+
+def _named(attempts: Iterable[Attempt], base: Base) -> dict[bytes, int]:
+    """Returns the transactions that footers name as their base, with their revisions."""
+    found: dict[bytes, int] = {}
+    for attempt in attempts:
+        for one in (*attempt.files, *attempt.vectors):
+            if one.base_revision >= 0:
+                found.setdefault(one.base_transaction_id, one.base_revision)
+    return found
+
+
+class _LostRevisions:
+    """The revisions above the base that no copy of the log has.
+
+    Each lies between two known ones, and epochs never fall along a log: that is what tells which
+    transaction can have been there. The last ones are above all that is known: nobody can know how
+    many.
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        readable: Mapping[int, Readable],
+        proven: Sequence[tuple[int, Attempt]],
+    ) -> None:
+        self._base, self._proven = base, proven
+        known = {base.revision: base.epoch}
+        known |= {revision: attempt.first.epoch for revision, attempt in proven}
+        known |= {revision: item.epoch for revision, item in readable.items()}
+        self._known = sorted(known.items())
+        self._readable = readable
+
+    def refuses(self, attempt: Attempt) -> str:
+        """Returns why a transaction can have been none of them; empty if it can."""
+        first = attempt.first
+        if first.incarnation < self._base.incarnation:
+            return "it was begun before the last rebuild, and can't have been committed after it"
+        if any(self._fits(first, *gap) for gap in self._gaps()):
+            return ""
+        for revision, other in self._proven:
+            same = (first.slot_seed, first.epoch) == (other.first.slot_seed, other.first.epoch)
+            if same and first.base_revision < revision and revision not in self._readable:
+                return ""
+        return "it was never committed: no lost revision is left that it can have been"
+
+    def _gaps(self) -> Iterator[tuple[int, int, int, int | None]]:
+        """Yields the epoch before, the first and last lost revision, and the epoch after."""
+        for (low, before), (high, after) in zip(self._known, self._known[1:], strict=False):
+            if high > low + 1:
+                yield before, low + 1, high - 1, after
+        top, before = self._known[-1]
+        yield before, top + 1, 1 << 62, None
+
+    @staticmethod
+    def _fits(first: OwnFile, before: int, low: int, high: int, after: int | None) -> bool:
+        del low
+        return (
+            high > first.base_revision
+            and before <= first.epoch
+            and (after is None or first.epoch <= after)
+        )
+
+    def unknown(self) -> int:
+        """Counts those below the highest known one."""
+        return sum(high - low + 1 for _, low, high, after in self._gaps() if after is not None)
+
+
+class _Walk:
+    """The live files along the revisions that are known.
+
+    Attributes:
+        live: By now.
+        replaced: Taken out by known transactions, and not there again.
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        readable: Mapping[int, Readable],
+        proven: Sequence[tuple[int, Attempt]],
+        there: Collection[str],
+    ) -> None:
+        self.live = set(base.live)
+        self._base, self._readable, self._there = base, readable, there
+        self._proven: dict[int, list[Attempt]] = defaultdict(list)
+        for revision, attempt in proven:
+            self._proven[revision].append(attempt)
+        self.replaced: set[FileName] = set()
+        self._covered: set[FileName] = set()  # of rewrites whose inputs are live
+
+    def along(self) -> list[Salvaged]:
+        """Goes from the base upwards; returns the proven transactions."""
+        found: list[Salvaged] = []
+        for revision in sorted({*self._readable, *self._proven}):
+            item = self._readable.get(revision)
+            if item is not None:
+                self._step(item.adds, item.removes)
+            for attempt in self._proven.get(revision, ()):
+                adds = _names(attempt) - self.replaced
+                # Where another one stands now, this one was committed before the log was set back.
+                removes = attempt.replaces & self.live if item is None else frozenset[FileName]()
+                self._step(adds, removes if item else attempt.replaces)
+                why = f"a footer names it as revision {revision}"
+                found.append(Salvaged(attempt, revision, removes, why))
+        return found
+
+    def _step(self, adds: frozenset[FileName], removes: frozenset[FileName]) -> None:
+        self.live = (self.live - removes) | adds
+        self.replaced = (self.replaced | removes) - adds
+
+    def unproven(self, attempts: Iterable[Attempt], refused: dict[bytes, str]) -> list[Salvaged]:
+        """Adds the files of unproven transactions, rewrites last."""
+        ordered = sorted(attempts, key=lambda one: (_is_rewrite(one), *_begun(one)))
+        found: list[Salvaged] = []
+        for attempt in ordered:
+            why = self._why_not(attempt)
+            if why:
+                refused[attempt.transaction_id] = why
+                continue
+            removes = attempt.replaces & self.live if _is_rewrite(attempt) else frozenset()
+            self.live = (self.live - removes) | (_names(attempt) - self.replaced)
+            why = "a rewrite of which not all inputs are there" if removes else _UNKNOWN
+            found.append(Salvaged(attempt, None, removes, why))
+        return found
+
+    def _why_not(self, attempt: Attempt) -> str:
+        """Returns why an unproven transaction doesn't count though it may have been committed."""
+        if not attempt.files:
+            return "it only deletes, and nothing says that it was committed"
+        if not _is_rewrite(attempt) or not _names(attempt).isdisjoint(self.replaced):
+            return ""
+        missing = attempt.replaces - self.live - self._covered
+        missing |= _gone(attempt.replaces & self.live, self._there)
+        if missing:
+            return ""
+        self._covered |= _names(attempt)
+        return "a rewrite that may not have been committed; its inputs are there"
+
+
+def _is_rewrite(attempt: Attempt) -> bool:
+    return attempt.first.operation == "rewrite" and bool(attempt.replaces)
+
+
+def _names(attempt: Attempt) -> frozenset[FileName]:
+    return frozenset((one.table, one.path) for one in attempt.files)
+
+
+def _one_of_each_version(
+    attempts: Sequence[Attempt],
+    base: Base,
+    readable: Mapping[int, Readable],
+    proven: Iterable[tuple[int, Attempt]],
+    refused: dict[bytes, str],
+) -> list[Attempt]:
+    """Takes one attempt at each version of an application."""
+    done = {name for item in readable.values() for name in item.versions}
+    done |= {(one.first.app_id, one.first.app_version) for _, one in proven}
+    found: list[Attempt] = []
+    best: dict[tuple[str, int], Attempt] = {}
+    for attempt in attempts:
+        name = attempt.first.app_id, attempt.first.app_version
+        if not name[0]:
+            found.append(attempt)
+        elif name in done or base.versions.get(name[0], -1) >= name[1]:
+            refused[attempt.transaction_id] = (
+                f"version {name[1]} of {name[0]} was committed by another"
+            )
+        else:
+            other = best.get(name)
+            fuller = other is None or _fullness(attempt) > _fullness(other)
+            loser = other if fuller else attempt
+            if fuller:
+                best[name] = attempt
+            if loser is not None:
+                why = f"another attempt at version {name[1]} of {name[0]} has more rows, or as many"
+                refused[loser.transaction_id] = why
+    return [*found, *best.values()]
+
+
+def _fullness(attempt: Attempt) -> tuple[int, int, bytes]:
+    return attempt.rows, len(attempt.files), attempt.transaction_id
