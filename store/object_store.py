@@ -6,19 +6,20 @@ store of the process.
 
 from __future__ import annotations
 
+import io
 import os
+import re
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError
 from . import answers
 from .base import PAGE_KEYS, Store
 from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range
-from .paging import in_order
 from .parallel import in_parallel
-from .range_file import RangeFile
 from .retry import REPEATED, RetryPolicy, retry
-from .secret import SecretOptions
 from .server_clock import ServerClock
 
 if TYPE_CHECKING:
@@ -35,8 +36,17 @@ if TYPE_CHECKING:
 
     from .answers import Answer
     from .base import Names, ObjectInfo
-    from .paging import Order
 
+_SECRET_NAME = re.compile(
+    r"key|secret|token|passw|credential|connection|sas|signature|auth", re.IGNORECASE
+)
+_URL_PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
+_SHORTEST = 4  # blotting out a shorter value would leave nothing of a message
+_BLOCK_SIZE_BYTES = 1 << 18
+# What a store promises of its pages: the order of the keys' UTF-8 bytes; the same for the ASCII
+# names in one folder only (it puts a folder's content at the place of the folder's name, or
+# compares UTF-16); nothing.
+Order: TypeAlias = Literal["bytes", "names", "none"]
 T = TypeVar("T")
 PARALLEL_REQUESTS = 32
 _OURS = ("asynchronous", "loop", "skip_instance_cache", "use_listings_cache")
@@ -316,3 +326,198 @@ class ObjectStore(Store):
         check_list_prefix(prefix)
         pages = self._pages(prefix, after, check_first_page(first_page))
         return in_order(pages, prefix, after, self.order, self.url)
+
+
+# --- Pages ----------------------------------------------------------------------------------------
+
+
+def in_order(
+    pages: Iterator[Sequence[ObjectInfo]], prefix: str, after: str | None, order: Order, url: str
+) -> Iterator[ObjectInfo]:
+    """Objects whose key starts with `prefix` and is greater than `after`, sorted, each once.
+
+    Args:
+        pages: Fetches a page each time it is asked.
+        prefix: As the caller of `Store.list` gave it.
+        after: Likewise.
+        order: What the store promises.
+        url: Of the store.
+    Raises:
+        StorageError: A page goes back behind what was handed out already.
+    """
+    last: str | None = None
+    for batch in _batches(pages, prefix, order):
+        for info in sorted(batch, key=attrgetter("key")):
+            key = info.key
+            # Names that end in `/` are what some tools put for a folder.
+            if not key.startswith(prefix) or key.endswith("/") or key == last:
+                continue
+            if after is not None and key <= after:
+                continue
+            if last is not None and key < last:
+                raise StorageError(
+                    f"the store lists its objects out of order: this one came after {last}",
+                    key=key,
+                    hint=f"{url} can't hold a catalog unless it lists by name, as S3 does",
+                )
+            last = key
+            yield info
+
+
+def _batches(
+    pages: Iterator[Sequence[ObjectInfo]], prefix: str, order: Order
+) -> Iterator[Sequence[ObjectInfo]]:
+    """Pages to be handed out one by one, and all together from where the order isn't promised.
+
+    Up to there a store of order "names" gave ASCII names of one folder. Whatever follows them in
+    its order is greater as bytes too: it differs from each at an ASCII letter, or continues it.
+    """
+    for page in pages:
+        if order == "bytes" or (order == "names" and _of_one_folder(page, prefix)):
+            yield page
+        else:
+            yield [*page, *chain.from_iterable(pages)]
+
+
+def _of_one_folder(page: Sequence[ObjectInfo], prefix: str) -> bool:
+    cut = len(prefix)
+    return all("/" not in info.key[cut:] and info.key[cut:].isascii() for info in page)
+
+
+# --- Ranges ---------------------------------------------------------------------------------------
+
+
+class RangeFile(io.RawIOBase):
+    """Seekable reading of one object, through `Store.get`.
+
+    Parquet readers seek to the footer and then to column chunks, so nothing is read ahead beyond
+    one block: a small read fetches the block around it, a large one exactly itself. An object no
+    larger than a block comes whole. Like any file, one object is for one thread at a time.
+
+    Args:
+        store: Where the object is.
+        key: Its name.
+        size_bytes: Its exact size.
+    Requests: 1 GET per read that the last block doesn't answer.
+    """
+
+    def __init__(self, store: Store, key: str, size_bytes: int) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._size_bytes = size_bytes
+        self._position = 0
+        self._block = b""
+        self._block_start = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def size(self) -> int:
+        """The size of the object in bytes."""
+        return self._size_bytes
+
+    def tell(self) -> int:
+        """Where the next read starts."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position; no request."""
+        bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size_bytes}
+        position = bases[whence] + offset
+        if position < 0:
+            raise ValueError(f"seek before the start of the object: {position}")
+        self._position = position
+        return position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next `size` bytes, or all that is left; less only at the end."""
+        if self.closed:
+            raise ValueError("read of a closed file")
+        end = self._size_bytes
+        if size is not None and size >= 0:
+            end = min(end, self._position + size)
+        start = self._position
+        if start >= end:
+            return b""
+        body = self._fetch(start, end)
+        self._position = start + len(body)
+        return body
+
+    def readall(self) -> bytes:
+        """All that is left."""
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer; returns how many bytes."""
+        body = self.read(len(buffer))
+        buffer[: len(body)] = body
+        return len(body)
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        held_end = self._block_start + len(self._block)
+        if self._block_start <= start and end <= held_end:
+            return self._block[start - self._block_start : end - self._block_start]
+        if end - start >= _BLOCK_SIZE_BYTES:
+            return self._store.get(self._key, start=start, end=end)
+        first = 0 if self._size_bytes <= _BLOCK_SIZE_BYTES else start
+        if start >= self._size_bytes - _BLOCK_SIZE_BYTES:
+            # A read near the end is a footer: readers come back for the part before it.
+            first = max(0, self._size_bytes - _BLOCK_SIZE_BYTES)
+        last = min(first + _BLOCK_SIZE_BYTES, self._size_bytes)
+        self._block = self._store.get(self._key, start=first, end=last)
+        self._block_start = first
+        return self._block[start - first : end - first]
+
+
+# --- Secrets --------------------------------------------------------------------------------------
+
+
+class SecretOptions:
+    """Holds storage options; neither `repr`, `str`, `vars` nor pickle shows them.
+
+    Args:
+        options: As the caller gave them; copied.
+    """
+
+    __slots__ = ("_hidden",)
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        copy = dict(options)
+        # In a closure: an attribute would show in `vars` and in debuggers' dumps.
+        self._hidden: Callable[[], dict[str, Any]] = lambda: copy
+
+    def reveal(self) -> dict[str, Any]:
+        """The options, for the client library alone; a new dict each time."""
+        return dict(self._hidden())
+
+    def redact(self, text: str) -> str:
+        """`text` with every secret among the options replaced by `***`."""
+        secrets = set(_secrets(self._hidden(), inside=False))
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def __repr__(self) -> str:
+        return "SecretOptions(***)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("storage options can't be pickled: they may hold credentials")
+
+
+def _secrets(value: Any, *, inside: bool) -> Iterator[str]:
+    """Every text under a name that sounds like a secret, at any depth; passwords in URLs."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _secrets(inner, inside=inside or bool(_SECRET_NAME.search(str(name))))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _secrets(inner, inside=inside)
+    elif isinstance(value, str):
+        found = [value] if inside else _URL_PASSWORD.findall(value)
+        yield from (secret for secret in found if len(secret) >= _SHORTEST)

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ..store.base import PAGE_KEYS, ObjectInfo, Store
-from ..store.range_file import RangeFile
+from ..store.object_store import RangeFile
 
 if TYPE_CHECKING:
     import datetime as dt

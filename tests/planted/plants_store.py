@@ -23,7 +23,7 @@ def local_put_overwrites() -> Any:
 @plant("tests/store/test_store_secrets.py")
 def secrets_shown() -> Any:
     """Errors show credentials."""
-    from lakelog.store.secret import SecretOptions
+    from lakelog.store.object_store import SecretOptions
 
     return mock.patch.object(SecretOptions, "redact", lambda self, text: text)
 

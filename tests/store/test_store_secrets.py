@@ -10,7 +10,7 @@ import traceback
 import pytest
 from lakelog.errors import InvalidUrl, LakelogError
 from lakelog.store import open_store
-from lakelog.store.secret import SecretOptions
+from lakelog.store.object_store import SecretOptions
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 
