@@ -7,21 +7,23 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from ...catalog.ambient import SYSTEM
 from ...errors import LakelogError, UsageError
+from ...progress import span
 from .. import engines, options, output
 from ..errors import learn_secrets, note_error
 from ..opening import open_catalog
 from ..output import Column
-from ..rate import RateProgress
+from ..progress import Progress
 from ..streams import tell
-from ..text import many, size
+from ..text import count, many, size
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from ...catalog.catalog import Catalog
-    from ...replication import Report
+    from ...replication import Report, Told
 
 DESCRIPTION: Final = """\
 Copy the logs of a catalog, with the data files that they name, into another place, and go on where
@@ -283,3 +285,46 @@ class _Signals:
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
+
+
+# --- Rates ----------------------------------------------------------------------------------------
+
+
+class RateProgress(Progress):
+    """A line such as `lakelog: replicating: 12 of 40 files, 1.2 MiB of 4.0 MiB, 3 MiB/s, 1 s left`.
+
+    Args:
+        what: The work.
+        asked: Whether lines are wanted where there is no terminal.
+    """
+
+    def __init__(self, what: str, *, asked: bool = False) -> None:
+        super().__init__(what, asked=asked)
+        self._last: Told | None = None
+        self._begun_s = SYSTEM.monotonic_s()
+        self._turn = threading.Lock()
+
+    def told(self, last: Told) -> None:
+        """So far it is; from any thread."""
+        with self._turn:
+            if self._last is not last and last is not None:
+                self._begun_s = SYSTEM.monotonic_s()
+            self._last = last
+            self.at(last.files_done)
+
+    def _text(self) -> str:
+        last = self._last
+        if last is None:
+            return super()._text()
+        passed_s = max(1e-3, SYSTEM.monotonic_s() - self._begun_s)
+        rate = last.bytes_done / passed_s
+        files = max(last.files, last.files_done)  # objects of row deletes aren't counted before
+        total = max(last.size_bytes, last.bytes_done)
+        parts = [
+            f"{count(last.files_done)} of {count(files)} files",
+            f"{size(last.bytes_done)} of {size(total)}",
+            f"{size(int(rate))}/s",
+        ]
+        if rate > 0 and total > last.bytes_done:
+            parts.append(f"{span((total - last.bytes_done) / rate)} left")
+        return ", ".join(parts)
