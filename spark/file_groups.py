@@ -3,17 +3,19 @@ that have one value in the same columns."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from ..catalog.data.partition_values import texts_by_partition
+from ..catalog.data.partitioned import texts_of
 from ..catalog.format.columns import array, numbers, one_chunk
 from ..catalog.format.schema import partition_columns
 from ..errors import InvalidSchema
-from .constants import text_of
 from .known_files import known_files, of_list
 from .partition_columns import WRITER_COLUMN, shares, values_of_files
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ..catalog.read.one_values import OneValues
     from .known_files import KnownFiles
 
+_YEARS: Final = range(1, 10_000)  # that Spark and Arrow spell alike
 MAX_GROUPS: Final = 200  # relations in one union; planning takes a few ms for each
 
 
@@ -138,3 +141,42 @@ def _group(form: Shown, partition: str, target: pa.Schema, told: set[str]) -> Fi
     values |= {name: text_of(value, name) for name, value in defaults.items()}
     renamed = {name: own for name, own in stored.items() if own != name}
     return FileGroup(form.own, known_files([]), hidden, values=values, renamed=renamed)
+
+
+# --- Constants ------------------------------------------------------------------------------------
+
+
+def text_of(value: pa.Scalar, name: str) -> str:
+    """A value that isn't null.
+
+    Args:
+        name: Of its column, for errors.
+    Raises:
+        InvalidSchema: No text tells it.
+    """
+    kind = value.type
+    if kinds.is_floating(kind) and math.isfinite(value.as_py()):
+        return repr(value.as_py())
+    plain = (
+        kinds.is_boolean(kind)
+        or kinds.is_integer(kind)
+        or kinds.is_string(kind)
+        or kinds.is_decimal(kind)
+    )
+    timed = kinds.is_date32(kind) or (kinds.is_timestamp(kind) and kind.unit != "ns")
+    if plain or (timed and _year(value) in _YEARS):
+        (text,) = texts_of(pa.chunked_array([pa.repeat(value, 1)]))
+        assert text is not None
+        return text
+    raise InvalidSchema(
+        f"Column {name!r} has a default of type {kind}, which Spark's own reader can't fill in",
+        key=name,
+    )
+
+
+def _year(value: pa.Scalar) -> int:
+    """The year of a time in UTC; 0 if Python can't tell."""
+    try:
+        return int(value.as_py().year)
+    except (ValueError, OverflowError):
+        return 0

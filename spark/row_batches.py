@@ -8,20 +8,69 @@ weighed as Spark does it by itself.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from .decimals import as_longs, with_decimals
-from .session_turns import turns
 from .versions import WEIGHS_BATCHES, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+
+class Turns:
+    """Work of one kind runs at once; that of another waits until it is done, and lets none that
+    comes later go first."""
+
+    def __init__(self) -> None:
+        self._door = Lock()  # whoever waits holds it
+        self._changed = Condition()
+        self._inside = 0
+        self._kind: object = None
+        self._made: AbstractContextManager[None] | None = None
+
+    @contextmanager
+    def of(self, kind: object, made: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+        """Be inside, with others of this kind alone.
+
+        Args:
+            made: What is to hold meanwhile: entered by the first of them, left by the last.
+        """
+        with self._door, self._changed:
+            self._changed.wait_for(lambda: not self._inside or self._kind == kind)
+            if not self._inside:
+                self._kind, self._made = kind, made()
+                self._made.__enter__()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                try:
+                    if not self._inside and self._made is not None:
+                        self._made.__exit__(None, None, None)
+                finally:
+                    self._changed.notify_all()
+
+
+_guard: Final = Lock()
+_by_session: Final[dict[str, Turns]] = {}
+
+
+def turns(spark: SparkSession) -> Turns:
+    """Those of a session, whichever object of Python stands for it."""
+    java: Any = getattr(spark, "_jsparkSession", None)
+    name = str(spark.session_id if java is None else java.sessionUUID())
+    with _guard:
+        return _by_session.setdefault(name, Turns())
+
+
+LONG_DIGITS: Final = 18  # what Spark, too, keeps in 64 bits
 ROWS_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BYTES_SETTING: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BUFFER_SETTING: Final = "spark.sql.execution.pandas.udf.buffer.size"
@@ -152,3 +201,70 @@ def _set_for_now(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[Non
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, was)
+
+
+# --- Decimals -------------------------------------------------------------------------------------
+
+
+def as_longs(frame: DataFrame) -> tuple[DataFrame, dict[int, pa.DataType]]:
+    """The same frame with decimals as whole numbers, and by their places what they were.
+
+    Spark Connect takes no such expression: there nothing changes, nor where a Spark lacks it.
+
+    Args:
+        frame: Whose columns are found by their names.
+    """
+    import pyarrow as pa
+    from pyspark.sql import functions
+
+    spark, fields = frame.sparkSession, frame.schema.fields
+    found: dict[int, pa.DataType] = {}
+    columns = []
+    for at, each in enumerate(fields):
+        kind: Any = each.dataType
+        column = None
+        if type(kind).__name__ == "DecimalType" and kind.precision <= LONG_DIGITS:
+            column = _unscaled(spark, each.name, kind.precision, kind.scale)
+        if column is None:
+            column = functions.col(each.name)
+        else:
+            found[at] = pa.decimal128(kind.precision, kind.scale)
+        columns.append(column.alias(each.name))
+    return (frame.select(*columns) if found else frame), found
+
+
+def _unscaled(spark: Any, name: str, precision: int, scale: int) -> Column | None:
+    if not hasattr(spark, "_jsparkSession"):
+        return None
+    from py4j.protocol import Py4JError
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    sql = spark._jvm.org.apache.spark.sql
+    try:
+        column = sql.catalyst.analysis.UnresolvedAttribute.quoted(name)
+        # A source may hand over one of another scale than its column's. As Spark does before it
+        # writes any, this puts it right, and makes null of what is too large for the column.
+        kind = sql.types.DecimalType(precision, scale)
+        checked = sql.catalyst.expressions.CheckOverflow(column, kind, True)
+        number = sql.catalyst.expressions.UnscaledValue(checked)
+        return ClassicColumn(sql.classic.ExpressionUtils.column(number))
+    except (Py4JError, TypeError):  # the latter of a class that isn't there
+        return None
+
+
+def with_decimals(batch: pa.RecordBatch, decimals: Mapping[int, pa.DataType]) -> pa.RecordBatch:
+    """A batch of `as_longs` with its decimals again.
+
+    Args:
+        decimals: As from there.
+    """
+    if not decimals:
+        return batch
+    import pyarrow as pa
+
+    of_longs = pa.decimal128(19, 0)  # has room for each
+    columns = [
+        each if at not in decimals else each.cast(of_longs).view(decimals[at])
+        for at, each in enumerate(batch.columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

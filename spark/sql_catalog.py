@@ -13,18 +13,23 @@ import re
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from ..catalog.data.partitioned import check_type
+from ..catalog.format import compute as pc
+from ..catalog.format.columns import numbers
+from ..catalog.format.partition_names import parse_partition
 from ..catalog.points import point_in_time
 from ..errors import (
     DatabaseNotFound,
     InvalidName,
+    InvalidSchema,
     LakelogError,
+    NotACatalog,
     SparkUnsupported,
     TableNotFound,
     UsageError,
 )
 from .access import Access
 from .filters_java import FILTERS
-from .insert_partitions import insert_partitions
 from .janino import compile_texts, first_line, new_instance
 from .jvm_errors import told_apart
 from .read import frame_of
@@ -42,6 +47,7 @@ from .write_types import arrow_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from ..catalog.catalog import Catalog
@@ -57,7 +63,6 @@ _TEXTS: Final = (  # each may use those before
     INSTALLER,
 )  # fmt: skip
 _QUERIES: Final = 16  # that may be looked at at once, in threads of one session
-
 _installers: list[tuple[Any, Any]] = []  # of a gateway; a process has one JVM at a time
 
 
@@ -346,3 +351,50 @@ class _Answers:
         """What this is for py4j."""
 
         implements = ("java.util.function.BiFunction",)
+
+
+# --- Partitions -----------------------------------------------------------------------------------
+
+
+def insert_partitions(
+    catalog: Catalog, database: str, table: str, writer: str, schema: pa.Schema
+) -> list[str]:
+    """The columns by which the newest partition is named: of this writer's files, or else of all.
+
+    Files in the partition without a name, as UPDATE and MERGE write them, say nothing.
+
+    Args:
+        schema: Of the rows that come.
+    Returns:
+        No columns if the name tells of anything but columns, of some that don't come, or of such
+        as make no names; none of a table that isn't there yet.
+    Requests: those of `Catalog.snapshot`, and of the table's files.
+    """
+    try:
+        states = catalog.snapshot(database)._states
+    except (DatabaseNotFound, NotACatalog):
+        return []
+    newest: tuple[bool, int] | None = None
+    name = ""
+    for state in states:
+        rows = state.table_of(table)[0].table(table, whole=True)
+        rows = rows.filter(pc.not_equal(rows.column("partition"), ""))
+        if rows.num_rows:
+            clocks = numbers(rows.column("last_clock"))
+            found = (state.writer == writer, int(clocks.max()))
+            if newest is None or found > newest:
+                newest = found
+                name = rows.column("partition")[int(clocks.argmax())].as_py()
+    columns = list(parse_partition(name))
+    is_told = bool(name) and len(columns) == name.count("/") + 1
+    return columns if is_told and all(_makes_names(column, schema) for column in columns) else []
+
+
+def _makes_names(column: str, schema: pa.Schema) -> bool:
+    if schema.names.count(column) != 1:
+        return False
+    try:
+        check_type(schema.field(column))
+    except InvalidSchema:
+        return False
+    return True

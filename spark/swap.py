@@ -24,8 +24,7 @@ from .native import is_switched_off
 from .promises import PROMISES
 from .read import natively
 from .stream_options import is_followed
-from .swap_java import PRIVATE_FIELD, ROWS, SOURCE_ROWS, SWAP
-from .swap_rule_java import RULE, RULES, RULES_CLASS, UNCHOSEN
+from .swap_java import PRIVATE_FIELD, ROWS, RULE, RULES, RULES_CLASS, SOURCE_ROWS, SWAP, UNCHOSEN
 from .urls import supports_url
 
 if TYPE_CHECKING:

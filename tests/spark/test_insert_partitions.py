@@ -5,7 +5,7 @@ from __future__ import annotations
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.spark.insert_partitions import insert_partitions
+from lakelog.spark.sql_catalog import insert_partitions
 
 DAYS = pa.table({"day": ["mon", "tue"], "shop": [1, 2], "sold": [1.0, 2.0]})
 

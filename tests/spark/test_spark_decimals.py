@@ -9,8 +9,7 @@ import lakelog
 import lakelog.spark
 import pyarrow as pa
 import pytest
-from lakelog.spark.decimals import as_longs, with_decimals
-from lakelog.spark.row_batches import BYTES_SETTING, must_be_weighed
+from lakelog.spark.row_batches import BYTES_SETTING, as_longs, must_be_weighed, with_decimals
 from pyspark.sql import functions
 
 KINDS = [(1, 0), (1, 1), (9, 2), (10, 9), (15, 2), (18, 0), (18, 18), (19, 2), (38, 10)]

@@ -8,8 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pyarrow as pa
-from lakelog.spark.row_batches import BATCH_ROWS, ROWS_SETTING, collected, must_be_weighed
-from lakelog.spark.session_turns import Turns, turns
+from lakelog.spark.row_batches import (
+    BATCH_ROWS,
+    ROWS_SETTING,
+    Turns,
+    collected,
+    must_be_weighed,
+    turns,
+)
 
 
 def test_work_of_another_kind_waits_and_lets_none_that_comes_later_go_first():
