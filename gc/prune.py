@@ -51,7 +51,14 @@ from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.merge import DESCRIBING
 from ..catalog.read.statistics_differences import all_differences
-from ..errors import CorruptError, CorruptObject, UnsupportedFeature, UsageError
+from ..errors import (
+    CorruptError,
+    CorruptObject,
+    LostTail,
+    ObjectNotFound,
+    UnsupportedFeature,
+    UsageError,
+)
 from .context import (
     EPOCH,
     MaintenanceContext,
@@ -673,11 +680,13 @@ def complete_mirror(context: MaintenanceContext, names: LogNames, proof: Proof) 
     """Copies to the mirror what it lacks of the log from a checkpoint on: the checkpoint's
     segments, the checkpoint, and the transactions from its own up to the last but one.
 
-    The copy of the head is its committer's. A copy of another size than the original is replaced.
+    The copy of the head is its committer's. A copy of another size than the original is replaced,
+    unless it is another transaction, of which it is the only copy.
 
     Raises:
         CorruptObject: An object of the log is damaged; the copy was not put.
-    Requests: 1 GET and 1 PUT for each object that the mirror lacks.
+        LostTail: The copy of a revision is another transaction.
+    Requests: 1 GET and 1 PUT for each object that the mirror lacks; 1 GET more to replace a copy.
     """
     log, mirror, first = names.log, names.mirror, proof.first
     missing = [
@@ -704,7 +713,26 @@ def complete_mirror(context: MaintenanceContext, names: LogNames, proof: Proof) 
                     continue  # statistics cost no rows; the plan has noted it
                 raise
             assert body is not None
+            if copy.rpartition("/")[2] in mirror.objects:
+                _refuse_to_replace(context, copy, body)
             context.store.put(copy, body)  # whoever else puts it puts the same bytes
+
+
+def _refuse_to_replace(context: MaintenanceContext, copy: str, body: bytes) -> None:
+    """Refuses to put a transaction over another one."""
+    if not copy.endswith(".transaction"):
+        return
+    try:
+        other = decode_transaction(context.store.get(copy), copy)
+    except (CorruptError, ObjectNotFound):
+        return  # damaged, or gone since
+    if other.digest != decode_transaction(body, copy).digest:
+        raise LostTail(
+            f"{copy} is the copy of another transaction than the log has under this name: the log "
+            "had lost its end, and went on",
+            key=copy,
+            hint="Nothing was deleted. `lakelog check` shows both transactions",
+        )
 
 
 def _is_copied(info: ObjectInfo | None, copy: ObjectInfo | None) -> bool:

@@ -37,6 +37,7 @@ from ..catalog.format.names import (
 )
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.format.run import files_rows
+from ..catalog.log.history import transaction_row
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
@@ -596,11 +597,16 @@ class _LogCheck:
                 continue
             other = pair.decoded[1 - place]
             if other is not None and other.digest != decoded.digest:
-                wrong = mirror_key(key) if place == 0 else key
+                # Each was committed once: the end of the log was lost, and somebody went on.
                 self.report(
-                    "warning", wrong, "is another transaction than the chain has", mend="copy",
-                    revision=revision, rows=0,
-                )  # fmt: skip
+                    "error",
+                    mirror_key(key) if place == 0 else key,
+                    f"is another commit of revision {revision} than the other copy is: neither may "
+                    "be put over the other",
+                    mend="fork",
+                    revision=revision,
+                    rows=transaction_row(other)["rows_added"],
+                )
             fresh.tail.clear()  # all parts are read: they have taken it in
             self._note_files(decoded)
             return fresh

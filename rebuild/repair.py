@@ -6,6 +6,9 @@ transactions below it. A data file that is gone for good is taken out of its tab
 says how many rows that costs. What needs more than that, both copies of a transaction, is a matter
 for a rebuild.
 
+A whole transaction is never put over another one: where the two copies of a revision are different
+commits, the end of the log was lost and somebody went on, and each is the only copy of its rows.
+
 Order: copies first, since nothing can be committed to a log that has lost its end; then
 checkpoints; then commits. Each step looks again before it writes, so a plan can be executed late,
 or twice.
@@ -270,6 +273,9 @@ def _copy(catalog: Place, step: Step, left: list[str]) -> int:
     if body is None:
         left.append(f"{step.target} {step.reason}, and {step.source} can't be read any more")
         return 0
+    if own.endswith(".transaction") and pair.decoded[target] is not None:
+        left.append(f"{step.target} and {step.source} are two commits of one revision")
+        return 0  # each is the only copy of its own
     log = LogReader(catalog.store, step.writer, step.database, catalog.ambient)
     item = parse_log_object(own.rsplit("/", 1)[-1])
     if item is not None and item.revision < max(log.copies().checkpoints, default=0):

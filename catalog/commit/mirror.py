@@ -162,11 +162,15 @@ class Mirror:
     def close(self, state: State) -> None:
         """Waits until everything up to a state's head has a copy.
 
+        Raises:
+            LostTail: Another transaction has the name of a copy.
         Warns:
             MirrorWarning: A copy can't be put. The next opening for writing puts it.
         """
         try:
             self._need(state, state.revision)
+        except LostTail:
+            raise
         except LakelogError as error:
             warnings.warn(
                 f"{error.message}. The commits are safe in the log; the next writer that opens it "

@@ -77,6 +77,34 @@ def test_a_mirror_that_goes_on_stops_gc_and_prune(five, lost):
     assert {info.key for info in lake.store.list(BASE)} == before
 
 
+def test_prune_puts_no_transaction_over_another_one(lake):
+    """A committer that has not seen a lost end commits in its place: of the lost commit the copy is
+    all that is left."""
+    with lake.writer() as writer:
+        path = lake.commit(writer, 0)
+        lake.commit(writer, 1)
+        writer.checkpoint()
+    late = lake.writer(shared=True)
+    with lake.writer(shared=True) as guest:
+        lake.commit(guest, 2)
+    (key,) = (i.key for i in lake.store.list(LOG) if i.key.startswith(LOG + name_prefix(1, 2)))
+    copy = MIRROR + key.removeprefix(LOG)
+    lost = lake.store.get(copy)
+    lake.store.delete([key])
+    lake.commit(late, 3, [path])
+    with pytest.raises(LostTail):
+        late.close()
+    assert len(lake.store.get(key)) != len(lost)
+    with lake.writer() as writer:
+        for value in (4, 5):
+            lake.commit(writer, value)
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    with pytest.raises(LostTail, match="another transaction"):
+        execute_prune(lake.catalog, plan)
+    assert lake.store.get(copy) == lost
+
+
 @pytest.mark.parametrize("folder", [LOG, MIRROR])
 def test_what_one_copy_has_lost_of_the_beginning_is_not_taken(lake, folder):
     """Its revisions are read from the other copy."""

@@ -13,9 +13,9 @@ from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import mirror_key
 from lakelog.cli.main import main
-from lakelog.errors import DatabaseNotFound, LakelogError, UsageError
+from lakelog.errors import DatabaseNotFound, LakelogError, LostTail, UsageError
 from lakelog.rebuild.check import CheckReport, Subset, check
-from lakelog.rebuild.repair import RepairPlan, execute_repair, plan_repair
+from lakelog.rebuild.repair import RepairPlan, Step, execute_repair, plan_repair
 from lakelog.store.memory import MemoryStore
 
 DAMAGES = {
@@ -262,6 +262,39 @@ def test_a_repair_executed_twice_does_nothing_the_second_time(lake):
     before = objects(store)
     assert execute_repair(Catalog(store), plan).copied == 0
     assert objects(store) == before
+
+
+def test_no_commit_is_put_over_another_one():
+    """The end of a log is lost, and a guest that has not seen it commits in its place: log and
+    mirror then have two acknowledged commits under one name, each of them once."""
+    store = MemoryStore("two")
+    catalog = Catalog(store)
+
+    def commit(writer, value):
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [value] * value}))
+
+    with catalog.writer("w", "db") as writer:
+        commit(writer, 1)
+    late = catalog.writer("w", "db", shared=True)
+    with catalog.writer("w", "db", shared=True) as guest:
+        commit(guest, 2)
+    (key,) = (i.key for i in store.list("w/db/transactions/") if i.key.count("-1."))
+    lost = store.get(key)
+    store.delete([key])
+    commit(late, 3)
+    with pytest.raises(LostTail):
+        late.close()
+    report = check(catalog, "db")
+    (finding,) = report.findings
+    assert (finding.severity, finding.mend, finding.rows) == ("error", "fork", 2)
+    assert finding.object == mirror_key(key)
+    plan = plan_repair(catalog, "db")
+    assert not plan.to_do
+    copy = Step("copy", "w", "db", mirror_key(key), key, reason="saved long ago")
+    assert execute_repair(catalog, RepairPlan(catalog.url, (copy,))).left
+    assert store.get(mirror_key(key)) == lost
+    assert store.get(key) != lost
 
 
 def test_an_open_writer_is_no_finding_but_a_note():
