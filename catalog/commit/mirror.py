@@ -106,7 +106,8 @@ class Mirror:
             newest = copies.transactions
         elif listing.incarnation > 1:
             names = self._log.names(listing.incarnation)
-            copy_checkpoint(self._log, names.checkpoints[min(names.checkpoints)][0])
+            item = names.checkpoints[min(names.checkpoints)][0]
+            copy_checkpoint(self._log, item, exclusive=self._exclusive)
         head = copies.head if newest else -1
         missing = sorted(
             revision
@@ -287,9 +288,11 @@ class Mirror:
         return True
 
 
-def copy_checkpoint(log: LogReader, item: LogObject) -> None:
+def copy_checkpoint(log: LogReader, item: LogObject, *, exclusive: bool) -> None:
     """Puts the copies of a checkpoint and its segments into the mirror: segments first.
 
+    Args:
+        exclusive: Whether the store has put-if-absent.
     Raises:
         ObjectNotFound, CorruptError: The checkpoint or a segment can't be read.
         StorageError: A copy can't be put.
@@ -304,7 +307,7 @@ def copy_checkpoint(log: LogReader, item: LogObject) -> None:
         body = log.store.get(key)
         decode_frame(body, kind, key)
         with contextlib.suppress(ObjectExists):
-            log.store.put(mirror_key(key), body, if_absent=True)
+            log.store.put(mirror_key(key), body, if_absent=exclusive)
 
     parallel(lambda name: put(folder + name, FrameKind.SEGMENT), names)
     put(log.folder + item.name, FrameKind.CHECKPOINT)

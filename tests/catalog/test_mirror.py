@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from damaged_logs import COUNT
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit.mirror import copy_checkpoint
 from lakelog.catalog.format.names import mirror_key
-from lakelog.catalog.read.log_reader import CheckpointWarning
+from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.mirror import MirrorWarning
-from lakelog.errors import LogLost, LostTail, StorageError
+from lakelog.errors import CapabilityMissing, LogLost, LostTail, StorageError
 from lakelog.testing.doubles import PassingStore
 from lakelog.testing.keys import log_keys
 from table_cases import table, values
@@ -190,3 +191,26 @@ def test_a_damaged_checkpoint_and_a_lost_transaction_below_it_lose_nothing(store
     store.delete([six[1]])
     with pytest.warns(MirrorWarning), pytest.warns(CheckpointWarning):
         assert values(store) == list(range(COUNT))
+
+
+class Plain(PassingStore):
+    """Has no put-if-absent."""
+
+    def put(self, key, body, *, if_absent=False):
+        if if_absent:
+            raise CapabilityMissing("no such thing", key=key)
+        super().put(key, body)
+
+
+def test_a_plain_store_takes_the_copy_of_a_checkpoint(store, fake):
+    plain = Plain(store)
+    with Catalog(plain, ambient=fake.ambient).writer("w", "db", checkpoint_every=0) as writer:
+        write(writer, 0)
+        writer.checkpoint()
+    log = LogReader(plain, "w", "db", fake.ambient)
+    (item,) = log.names().checkpoints[0]
+    copy_checkpoint(log, item, exclusive=False)
+    copies = {i.key for i in store.list("w/db/mirror/")}
+    assert mirror_key(log.folder + item.name) in copies
+    for info in store.list("w/db/segments/"):
+        assert store.get(mirror_key(info.key)) == store.get(info.key)
