@@ -32,7 +32,7 @@ FROM {view} WHERE month = 5 GROUP BY origin ORDER BY origin"""
 DESCRIPTION: Final = """\
 Make a small catalog of real data and look at it: three writers commit the hourly weather of New
 York's airports of 2013, one month is corrected, questions are asked of two points in time, and the
-log of one writer is lost and rebuilt. Takes under a minute. Needs the `duckdb` extra; where the
+log of one writer is lost and repaired. Takes under a minute. Needs the `duckdb` extra; where the
 `spark` extra and Java 17 or newer are, Spark reads both points in time as well.
 
 The catalog stays in DIR, to go on with. A DIR that an earlier demo made is made anew; any other
@@ -87,13 +87,13 @@ def run(args: argparse.Namespace) -> int:
     with spark_reader(url) as spark_reads:
         spark_before = spark_reads()
         _step("The log of LGA is lost")
-        _lose_and_rebuild(folder, url)
+        _lose_and_repair(folder, url)
         _say("The same question has the same answer:")
         after = _compare(url)
         if spark_before:
             _say("And Spark reads the same again:")
         if after != before or spark_reads() != spark_before:
-            raise CorruptError("After the rebuild other rows are read than before", key=url)
+            raise CorruptError("After the repair other rows are read than before", key=url)
     _farewell(url, time.monotonic() - started)
     return 0
 
@@ -154,15 +154,15 @@ def _compare(url: str) -> str:
     return _lakelog("query", url, data.DATABASE, "--also", f"june={JUNE}", _BOTH)
 
 
-def _lose_and_rebuild(folder: Path, url: str) -> None:
+def _lose_and_repair(folder: Path, url: str) -> None:
     lost = folder / "LGA" / data.DATABASE / "transactions"
-    _say("Every data file says in its footer who wrote it, in which transaction, and what it")
-    _say("replaced. So a log can be lost:")
+    _say("Each log is stored twice. So one copy can be lost, and readers read the other:")
     line(f"  $ rm -r {url}/LGA/{data.DATABASE}/transactions")
     shutil.rmtree(lost)
-    _lakelog("rebuild", url, data.DATABASE, "--writer", "LGA")
-    _say("That was the plan. Now for good:")
-    _lakelog("rebuild", url, data.DATABASE, "--writer", "LGA", "--execute", lines=1)
+    _lakelog("tables", url, data.DATABASE, "--writer", "LGA")
+    _say("A writer refuses to go on until the copy is put back:")
+    _lakelog("repair", url, data.DATABASE, "--writer", "LGA", "--execute", lines=2)
+    _lakelog("check", url, data.DATABASE, "--level", "data")
 
 
 def _farewell(url: str, seconds: float) -> None:

@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, and repair if asked. The exit code is 1 if something is left to mend."""
+    """Plan, and repair if asked. The exit code is 1 if there is something that a repair can't mend."""
     from ...rebuild.repair import execute_repair, plan_repair
 
     catalog = open_catalog(args)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         _print(plan, done)
     if done is None and plan.to_do:
         tell("\nDRY RUN: nothing was repaired; add --execute\n")
-    left = plan.steps if done is None else done.left
+    left = [step for step in plan.steps if step.kind == "none"] if done is None else done.left
     return 1 if left else 0
 
 

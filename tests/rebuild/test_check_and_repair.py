@@ -324,7 +324,7 @@ def test_the_commands(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "is missing" in out
     assert "lakelog repair URL db --writer w --execute" in out
-    assert main(["repair", url, "db", "--from", str(report)]) == 1
+    assert main(["repair", url, "db", "--from", str(report)]) == 0
     assert not folder.exists()
     assert main(["repair", url, "db", "--from", str(report), "--execute"]) == 0
     assert sorted(p.name for p in folder.iterdir()) == sorted(
