@@ -104,6 +104,8 @@ def commit_year(url: str) -> Iterator[str]:
         if month == CORRECTED_AT.month - 1:
             _correct(writers[CORRECTED[0]], clocks[CORRECTED[0]], rows, first_files)
             yield "2013-05   JFK corrected on 15 July: one file removed, one written, one commit"
+    for writer in writers.values():
+        writer.close()
 
 
 def _open(url: str, airport: str, clock: Clock) -> Writer:

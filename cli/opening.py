@@ -90,7 +90,7 @@ def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[LogReade
     from ..catalog.read.log_reader import LogReader
 
     log = LogReader(catalog.store, check_id(writer, "writer"), check_id(database, "database"))
-    listing = log.names()
+    listing = log.names(mirror=True)
     if listing.head < 0:
         catalog.snapshot(database, {writer: 0})  # raises the error that fits
     return log, listing

@@ -80,19 +80,26 @@ class RepairPlan:
         return tuple(step for step in self.steps if step.kind != "none")
 
     def describe(self) -> str:
-        """Returns the plan as text, a line for each step."""
-        lines = []
+        """Returns the plan as text: a line for each folder that objects are copied to, and for each
+        other step."""
+        lines, copies = [], [step for step in self.steps if step.kind == "copy"]
+        for folder in dict.fromkeys(step.target.rpartition("/")[0] for step in copies):
+            some = [step for step in copies if step.target.rpartition("/")[0] == folder]
+            number = "1 object" if len(some) == 1 else f"{len(some):,} objects"
+            source = some[0].source.rpartition("/")[0]
+            name = some[0].target.rpartition("/")[2]
+            first = f"{'' if len(some) == 1 else 'the first: '}{name} {some[0].reason}"
+            lines.append(f"copy {number} from {source}/ to {folder}/ ({first})")
         for step in self.steps:
-            if step.kind == "copy":
-                text = f"copy {step.source} to {step.target}"
-            elif step.kind == "checkpoint":
+            if step.kind == "checkpoint":
                 text = f"compute the checkpoint {step.target} from the transactions below it"
             elif step.kind == "remove-file":
-                text = (
-                    f"remove {step.target} from table {step.table!r}: {step.rows:,} rows are lost"
-                )
+                lost = "1 row is lost" if step.rows == 1 else f"{step.rows:,} rows are lost"
+                text = f"remove {step.target} from table {step.table!r}: {lost}"
+            elif step.kind == "none":
+                text = f"a repair can't mend {step.target}"
             else:
-                text = f"can't mend {step.target}"
+                continue
             lines.append(f"{text} ({step.reason})")
         return "\n".join(lines) or "nothing to repair"
 

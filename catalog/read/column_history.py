@@ -71,7 +71,7 @@ def column_history(store: Store, writer: str, database: str, table: str) -> list
     newest = state.definitions.entries.get(table)
     if newest is not None:
         revisions.add(newest.revision)
-    names = log.names().transactions if revisions else {}
+    names = log.names(mirror=True).transactions if revisions else {}
     for revision in revisions:
         message = None
         if newest is not None and revision == newest.revision:

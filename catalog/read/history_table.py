@@ -36,8 +36,8 @@ def history_of(log: LogReader, listing: Listing) -> pa.Table:
         table = log.load(listing=listing).history.table()
     except (CorruptError, ForkError) as error:
         warnings.warn(f"{error}", HistoryWarning, stacklevel=2)
-        table = _by_object(log, log.names())
-    listing = log.names()
+        table = _by_object(log, log.names(mirror=True))
+    listing = log.names(mirror=True)
     oldest = listing.oldest_readable()
     if oldest <= listing.head:
         table = table.filter(array(numbers(table.column("revision")) >= oldest))

@@ -46,11 +46,12 @@ class LogFolder:
         """Key prefix of the log's objects."""
         return log_folder(self.writer, self.database)
 
-    def names(self, incarnation: int = 0) -> Listing:
+    def names(self, incarnation: int = 0, *, mirror: bool = False) -> Listing:
         """All names of the log.
 
         Args:
             incarnation: Which one to look at; 0: the one that counts.
+            mirror: Whether a log without names is listed from its mirror.
         Requests: 1 LIST per 1,000 names on S3.
         """
         listing = self._empty_listing()
@@ -58,6 +59,8 @@ class LogFolder:
         for info in self.store.list(self.folder):
             listing.take(info.key[len(self.folder) :])
         listing.end()
+        if mirror and listing.head < 0 and not listing.others:
+            return self.copies(incarnation)
         return listing
 
     def names_for(self, target: int | None = None, *, mirror: bool = True) -> Listing:

@@ -161,7 +161,7 @@ def _lose_and_repair(folder: Path, url: str) -> None:
     shutil.rmtree(lost)
     _lakelog("tables", url, data.DATABASE, "--writer", "LGA")
     _say("A writer refuses to go on until the copy is put back:")
-    _lakelog("repair", url, data.DATABASE, "--writer", "LGA", "--execute", lines=2)
+    _lakelog("repair", url, data.DATABASE, "--writer", "LGA", "--execute")
     _lakelog("check", url, data.DATABASE, "--level", "data")
 
 

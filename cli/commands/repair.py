@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, and repair if asked. The exit code is 1 if there is something that a repair can't mend."""
+    """Plan, and repair if asked. The exit code is 1 if something can't be repaired."""
     from ...rebuild.repair import execute_repair, plan_repair
 
     catalog = open_catalog(args)
