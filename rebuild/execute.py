@@ -4,7 +4,8 @@ The order of requests, and why:
 
 1. The opening state is built in memory, and everything is compared with what was planned on. What
    can't be built is known before anything is touched.
-2. The seals are put, if absent, and mirrored. Who still commits under one of these names has either
+2. The mirror of the present incarnation is completed, for nobody opens it for writing again. The
+   seals are put, if absent, and mirrored. Who still commits under one of these names has either
    been first (then the plan is void), or is refused from here on.
 3. The segments are put, and read back; the data files are looked for once more.
 4. The opening checkpoint is put, if absent: this one put switches the log over.
@@ -30,6 +31,7 @@ from ..catalog.format.names import (
     parse_log_object,
     segments_folder,
 )
+from ..catalog.format.objects import decode_transaction
 from ..catalog.format.seals import StandingSeal, read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.parallel import AT_ONCE, each_in_parallel
@@ -37,6 +39,7 @@ from ..catalog.read.log_reader import LogReader
 from ..errors import (
     CorruptError,
     CorruptObject,
+    NotFoundError,
     ObjectExists,
     ObjectNotFound,
     PlanOutdated,
@@ -44,7 +47,7 @@ from ..errors import (
 from ..plans import check_source, open_source, refuse_refs
 from ..store import probe
 from .build import opening_state
-from .old_log import read_transaction
+from .old_log import get, read_transaction
 from .plan import RebuildInfo, RebuildPlan, check_plan
 from .scan import data_digest, is_there, list_data
 from .seals import seal_body, seal_name
@@ -85,8 +88,8 @@ def execute_rebuild(
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         StorageError: The store failed on the way: execute again, or plan again.
     Requests: 4 for the probe, 6 LIST, as reading the base, 1 or 2 GET for each readable
-        transaction; 2 PUT for each seal, each new segment and the checkpoint; 1 GET for each
-        segment.
+        transaction, 1 PUT for each that has no copy; 2 PUT for each seal, each new segment and the
+        checkpoint; 1 GET for each segment.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
@@ -103,6 +106,7 @@ def execute_rebuild(
     state = opening_state(plan, base, readable, there)
     encoded = encode_state(state)
     _refuse_other_opening(log, plan, encoded)
+    _complete_mirror(log, plan, many, exclusive=exclusive)
     _seal(log, plan, many, exclusive=exclusive)
     _put_segments(log, plan, encoded, many, progress)
     _check_data(log, plan)
@@ -223,6 +227,35 @@ def _refuse_other_opening(log: LogReader, plan: RebuildPlan, encoded: EncodedChe
 
 
 # --- The seals ------------------------------------------------------------------------------------
+
+
+def _complete_mirror(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusive: bool) -> None:
+    """Copies the transactions of the present incarnation that have no copy: its newest two, if
+    their writer died. What is damaged, pruned or one side of a fork is left alone.
+
+    Requests: 2 LIST; 1 HEAD, 1 GET and 1 PUT for each.
+    """
+    present = plan.seal.log.incarnation
+    copies, listing = log.copies(present), log.names(present)
+    start = max(copies.checkpoints, default=0)
+
+    def copy(item: LogObject) -> None:
+        try:
+            body = get(log.store, log.folder + item.name)
+            found = decode_transaction(body, log.folder + item.name)
+        except (CorruptError, NotFoundError):
+            return
+        if found.log == plan.seal.log:
+            key = mirror_log_folder(plan.writer, plan.database) + item.name
+            _put_once(log.store, key, body, exclusive=exclusive)
+
+    missing = [
+        items[0]
+        for revision, items in listing.transactions.items()
+        if revision >= start and len(items) == 1 and revision not in copies.transactions
+    ]
+    for _ in many(copy, missing):
+        pass
 
 
 def _seal(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusive: bool) -> None:

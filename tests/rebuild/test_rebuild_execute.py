@@ -91,6 +91,19 @@ def test_a_death_at_any_request_is_repaired_by_running_it_again(lost, plain, cou
         check_whole(world)
 
 
+def test_the_old_incarnation_is_left_with_two_copies_of_all_it_had():
+    """The writer died with two copies to put, and nobody opens a sealed incarnation for writing."""
+    world = make_world(commits=6, checkpoint_every=0)
+    log = [info.key for info in world.store.list(LOG) if item_of(info.key).revision >= 4]
+    world.store.delete([MIRROR + key.removeprefix(LOG) for key in log])
+    old = {key: body for key, body in everything(world.store).items() if key.startswith(LOG)}
+    assert len(old) == 6
+    world.rebuild()
+    now = everything(world.store)
+    for key, body in old.items():
+        assert now[MIRROR + key.removeprefix(LOG)] == body
+
+
 def test_the_same_plan_goes_on_after_a_death():
     world = lost_world("a middle one")
     plan = world.plan()
