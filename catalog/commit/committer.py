@@ -243,8 +243,6 @@ class Committer:
     def _commit(self, pending: list[Intent], results: Results) -> None:
         listings = self._listings
         self.catch_up()
-        if self.attempts.claim([one.transaction_id for one in pending if one.doubled]):
-            self.absorb()  # the copy may have committed it
         for race in range(_RACES):
             self._settle(pending, results)
             pending = [intent for intent in pending if intent.transaction_id not in results]
@@ -285,7 +283,7 @@ class Committer:
         for intent in pending:
             transaction_id = intent.transaction_id
             row, sent = found.get(transaction_id), self.attempts.in_doubt(transaction_id)
-            if row is not None or (sent is None and intent.doubled):
+            if row is not None:
                 self._found(intent, row, results)
             elif sent is None:
                 continue
@@ -298,9 +296,8 @@ class Committer:
                 self.attempts.pruned(transaction_id)
                 results[transaction_id] = pruned_in_doubt_error(sent.key, transaction_id)
 
-    def _found(self, intent: Intent, row: Row | None, results: Results) -> None:
-        """The log has a transaction of this id, its own or that of a copy of this process; or that
-        copy has put objects for one."""
+    def _found(self, intent: Intent, row: Row, results: Results) -> None:
+        """The log has a transaction of this id, its own or that of a copy of this process."""
         result = self._standing.found(self.state, intent, row)
         if isinstance(result, ProcessDoubled):
             self._fenced = self._fenced or result.message

@@ -199,7 +199,6 @@ class Execution:
         again = set(names_again(intent.again))
         # Said of them all: the files that come back may be named by a commit in between.
         base, first = session.base(""), 0
-        intent.base = base
         by_table: dict[str, list[tuple[wire.RowDeletes, bytes]]] = {}
         for item, bitmap in prepared.bitmaps:
             by_table.setdefault(item.table, []).append((item, bitmap))

@@ -14,7 +14,6 @@ from ...errors import (
     CapabilityMissing,
     CorruptError,
     LakelogError,
-    ObjectExists,
     SnapshotPruned,
     TableNotFound,
     UnsupportedFeature,
@@ -37,7 +36,6 @@ from .committer import Committer
 from .meaning import check_commit, refuse_other
 from .queue import CommitQueue
 from .readable import Readable
-from .telling import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -291,14 +289,10 @@ class Session:
         return self._ambient.in_background
 
     def commit(self, intent: Intent) -> CommitInfo:
-        """Commit what a transaction gathered (perhaps with others'), once it is told where a
-        rebuild finds it; then a checkpoint, if one is due."""
+        """Commit what a transaction gathered, perhaps with others'; then a checkpoint, if one is
+        due."""
         self.check_process()
         check_commit(intent, self.operations)
-        try:
-            tell(self, intent)
-        except ObjectExists as error:
-            intent.doubled = error.key or self.writer_id
         if not self._committer.attempts.may_stand(intent.transaction_id):
             for look in intent.last_looks:
                 look()

@@ -23,7 +23,6 @@ from ..log.outcome import (
     files_gone_error,
     late_error,
     pruned_in_doubt_error,
-    told_otherwise_error,
 )
 from ..parallel import parallel
 
@@ -53,16 +52,14 @@ class Standing:
         self._clocks = clocks
         self._in_background = in_background
 
-    def found(self, state: State, intent: Intent, row: Row | None) -> CommitInfo | LakelogError:
-        """What becomes of an intent whose id a revision has, or objects of a copy.
+    def found(self, state: State, intent: Intent, row: Row) -> CommitInfo | LakelogError:
+        """What becomes of an intent whose id a revision has.
 
         Args:
-            row: Of that revision, in the history of `state`; None: none has it.
+            row: Of that revision, in the history of `state`.
         Requests: none if this committer has sent those very bytes, else 1 GET; those of `stands`.
         """
         own = intent.transaction_id
-        if row is None:
-            return told_otherwise_error(own, intent.doubled)
         revision = row["revision"]
         if row["digest"] not in self._attempts.digests(own) and state.log is not None:
             uuid8 = row["uuid"][:4].hex()

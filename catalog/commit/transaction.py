@@ -318,7 +318,7 @@ class Transaction(Evolving, Upserting, Operations):
         Raises:
             FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
             StorageError: A file of `write` could not be put. Nothing was committed.
-        Requests: those of `telling.tell`; 1 PUT, on a plain store 2 LIST too. See `overwrite`.
+        Requests: 1 PUT, on a plain store 2 LIST too. See `overwrite`.
         """
         if self.commit_info is not None:
             return self.commit_info
@@ -327,7 +327,6 @@ class Transaction(Evolving, Upserting, Operations):
         self._check_not_over()
         self._meaning.check_whole()
         self._uploads.wait()
-        self._intent.wrote(self._base, self._files, [*self._removed][: self._named])
         self._sent = True
         if self._intent.actions or self._intent.app_id:
             try:

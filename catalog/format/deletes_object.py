@@ -7,19 +7,38 @@ Source: docs/format.md, section 5.7.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from ...errors import CorruptObject
 from ..wire import lakelog_deletes_pb2 as wire
+from .footer import FooterMetadata
 from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame
 from .messages import parse_message
-from .own_objects import is_told, metadata_of, tell_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..wire import lakelog_transaction_pb2 as transaction_wire
-    from .footer import FooterMetadata
+
+
+# The message has these fields under the names of `FooterMetadata`.
+_FIELDS: Final = (
+    "writer",
+    "database",
+    "table",
+    "transaction_id",
+    "number",
+    "base_revision",
+    "base_transaction_id",
+    "epoch",
+    "slot_seed",
+    "app_id",
+    "app_version",
+    "base_app_version",
+    "operation",
+)
 
 
 def encode_deletes(
@@ -31,8 +50,9 @@ def encode_deletes(
         meta: As of a data file of the transaction.
         found: Per file the message and its bitmap.
     """
-    message = wire.DeletesObject()
-    tell_metadata(message, meta)
+    message = wire.DeletesObject(clock=meta.last_clock)
+    for name in _FIELDS:
+        setattr(message, name, getattr(meta, name))
     offset = 0
     for item, bitmap in found:
         item.offset, item.length = offset, len(bitmap)
@@ -67,6 +87,23 @@ def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, wire.DeletesO
         CorruptObject: It is damaged, or none.
     """
     frame, message = _opened(data, key)
-    if not is_told(message):
+    if len(message.transaction_id) != 16 or len(message.slot_seed) != 16:
         raise CorruptObject(f"{key} doesn't say what transaction it was written for", key=key)
-    return metadata_of(message, frame.log), message
+    return _metadata_of(message, frame.log), message
+
+
+def _metadata_of(message: wire.DeletesObject, log: LogIdentity) -> FooterMetadata:
+    """Returns what a message says of its transaction; the schema is empty.
+
+    Args:
+        log: Of the object's frame.
+    """
+    return FooterMetadata(
+        **{name: getattr(message, name) for name in _FIELDS},
+        partition="",
+        first_clock=message.clock,
+        last_clock=message.clock,
+        schema=pa.schema([]),
+        log_id=log.log_id,
+        incarnation=log.incarnation,
+    )

@@ -60,7 +60,6 @@ class FrameKind(IntEnum):
     SEGMENT = 3
     REF = 4
     DELETES = 5
-    ACTIONS = 6
 
 
 @dataclass(frozen=True, slots=True)

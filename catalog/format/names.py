@@ -32,7 +32,6 @@ _SEGMENT = re.compile(r"(?P<digest>[0-9a-f]{64})\.segment", re.ASCII)
 _OWN_FILE = r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})"
 _DATA_FILE = re.compile(_OWN_FILE + r"\.parquet")
 _DELETES_FILE = re.compile(_OWN_FILE + r"\.deletes")
-_ACTIONS_FILE = re.compile(_OWN_FILE + r"\.actions")
 _REPLICA_FILE = re.compile(r"replica-(?P<source>[0-9a-f]{16})-[0-9a-f]{40}\.parquet")
 # Of a file that lies elsewhere: the id of its location stands behind it (`locations`).
 IN_PLACE: Final = "at/"
@@ -254,14 +253,9 @@ def parse_deletes_file(path: str) -> DataFile | None:
     return _own_file(_DELETES_FILE, path)
 
 
-def parse_actions_file(path: str) -> DataFile | None:
-    """The same of an object of actions; None for any other name."""
-    return _own_file(_ACTIONS_FILE, path)
-
-
 def parse_own_file(path: str) -> DataFile | None:
-    """The same of a data file, an object of row deletes or one of actions."""
-    return parse_data_file(path) or parse_deletes_file(path) or parse_actions_file(path)
+    """The same of a data file or an object of row deletes."""
+    return parse_data_file(path) or parse_deletes_file(path)
 
 
 def parse_replica_file(path: str) -> str:
@@ -296,12 +290,6 @@ def deletes_path(table: str, epoch: int, transaction_id: bytes, number: int) -> 
     """Where a new object of row deletes goes, beside the files of no partition."""
     path = data_path("", table, epoch, transaction_id, number)
     return path.removesuffix(".parquet") + ".deletes"
-
-
-def actions_path(table: str, epoch: int, transaction_id: bytes, number: int) -> str:
-    """Where a new object of actions goes: as one of row deletes, or to `_` if it is of no table."""
-    path = data_path("", table or NO_PARTITION, epoch, transaction_id, number)
-    return path.removesuffix(".parquet") + ".actions"
 
 
 def partition_folder(partition: str) -> str:

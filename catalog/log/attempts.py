@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
     from ..format.names import LogObject
@@ -122,13 +122,6 @@ class Attempts:
             self._digests[one] = self.digests(one) | {attempt.decoded.digest}
         self._move(attempt.ids, Fate.SENT, attempt)
         return fresh
-
-    def claim(self, ids: Sequence[bytes]) -> bool:
-        """Ids that are this process's own, though it may have sent nothing under them; whether
-        there are any."""
-        for one in ids:
-            self._fates.setdefault(one, (Fate.WAITING, None))
-        return bool(ids)
 
     def refused(self, ids: Iterable[bytes]) -> None:
         """The store refused the put: nothing was written."""

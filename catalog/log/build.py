@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ...errors import UsageError
 from ..format.frame import MAX_ATTACHMENT_BYTES, MAX_MESSAGE_BYTES
@@ -23,7 +23,7 @@ from .lookup import schemas_with
 from .operations import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -36,20 +36,6 @@ if TYPE_CHECKING:
 BATCH_FROM_FILES: Final = 256
 BATCH_FROM_BYTES: Final = 1 << 20
 _SAID_BYTES: Final = 8 << 10  # more than a commit says of itself
-
-
-class Told(NamedTuple):
-    """What objects of actions say of the moment in which they were written.
-
-    Attributes:
-        head: The newest revision that was known, and the id of its last transaction.
-        clock: First and last reading.
-        log: Which log it was, as far as was known.
-    """
-
-    head: tuple[int, bytes]
-    clock: tuple[int, int]
-    log: LogIdentity
 
 
 @dataclass(slots=True)
@@ -81,13 +67,6 @@ class Intent:
         counted: By table and path the revision at which all rows of a file were found deleted that
             goes therefore.
         onto: Digest of the only head that it may follow; empty: any.
-        base: The head that it was begun on, as its files say: revision, id of the last transaction,
-            version of the application; None: it has none.
-        files: How many files were written for it: the number that is free.
-        named: Tables and paths of removals that footers of these files tell.
-        told: Once its objects of actions were put: what they say, the same each time.
-        doubled: Key of such an object that a copy of this process has put with other content: it
-            is not sent any more; empty for none.
     """
 
     transaction_id: bytes
@@ -111,17 +90,6 @@ class Intent:
     last: list[wire.Action] = field(default_factory=list)
     counted: dict[tuple[str, str], int] = field(default_factory=dict)
     onto: bytes = b""
-    base: tuple[int, bytes, int] | None = None
-    files: int = 0
-    named: Collection[tuple[str, str]] = ()
-    told: Told | None = None
-    doubled: str = ""
-
-    def wrote(
-        self, base: tuple[int, bytes, int], files: int, named: Collection[tuple[str, str]]
-    ) -> None:
-        """Note what its files say: see `base`, `files` and `named`."""
-        self.base, self.files, self.named = base, files, named
 
     @contextmanager
     def asking(self) -> Iterator[None]:

@@ -144,19 +144,6 @@ def doubled_error(transaction_id: bytes, revision: int, key: str) -> ProcessDoub
     )
 
 
-def told_otherwise_error(transaction_id: bytes, key: str) -> ProcessDoubled:
-    """The error of a transaction of which a copy of its process has told something else, and may
-    commit that yet."""
-    return ProcessDoubled(
-        f"{key} says of transaction {transaction_id.hex()} of this process something else than it "
-        "does: this process was doubled, and its copy was first. What this one asked for is not "
-        "committed",
-        key=key,
-        hint="Was this machine cloned, or set back to a snapshot of its memory? Open the writer "
-        "again, look what is there, and run what is lacking as another transaction",
-    )
-
-
 def pruned_in_doubt_error(key: str, transaction_id: bytes) -> CommitOutcomeUnknown:
     """The error of a commit whose place in the log was pruned before anybody could look."""
     return CommitOutcomeUnknown(

@@ -11,7 +11,6 @@ from commit_cases import LIMIT_S, prune_to_checkpoint
 from lakelog.catalog.ambient import SYSTEM
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import session
-from lakelog.catalog.commit.telling import tell
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.names import LogObject
 from lakelog.catalog.format.objects import decode_transaction
@@ -21,7 +20,6 @@ from lakelog.catalog.log.state import State
 from lakelog.errors import (
     CommitOutcomeUnknown,
     FencedError,
-    FileNotLive,
     ObjectExists,
     ProcessDoubled,
 )
@@ -109,45 +107,6 @@ def test_copies_that_remove_the_same_are_both_told_so(store, paths, shared):
     assert both[1].commit() == first
     assert values(store) == [1, 2, 3]
     assert write(writers[0], 4)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_who_told_of_it_first_alone_may_commit(store, paths, shared):
-    """One has put what it tells a rebuild, and its commit never arrived: the other commits nothing
-    that would contradict that, and the first one can go on."""
-    faulty = FaultyStore(store, ["lost request"] * 4)
-    faulty.probed = store.probed
-    writers, (one, other) = twins(store, shared=shared, stores=[store, faulty])
-    other.remove(paths[1])
-    with pytest.raises(CommitOutcomeUnknown):
-        other.commit()
-    one.remove(paths[0])
-    keys = log_keys(store)
-    for _ in range(2):
-        with pytest.raises(ProcessDoubled, match="was doubled"):
-            one.commit()
-    with pytest.raises(FencedError, match="was doubled"):
-        write(writers[0], 9)
-    assert log_keys(store) == keys
-    assert other.commit()
-    assert values(store) == [0, 2, 3]
-    with pytest.raises(ProcessDoubled):
-        one.commit()
-
-
-def test_a_transaction_that_tells_of_a_log_before_another_begins_it_is_committed(store):
-    """It says the same at each try, whatever id the log has by then: no copy of it is suspected."""
-    owner = Catalog(store, ambient=FakeAmbient(5).ambient).writer("w", "db", checkpoint_every=0)
-    tx = owner.transaction(app_id="a", app_version=1)
-    tx._intent.wrote(tx._base, 0, ())  # as its commit does
-    tell(owner._session, tx._intent)  # and is interrupted
-    with Catalog(store).writer("w", "db", shared=True, checkpoint_every=0) as guest:
-        write(guest, 1)
-    with pytest.raises(FileNotLive):
-        owner.transaction().remove("data/none.parquet")  # it has looked at the log
-    assert tx.commit()
-    assert write(owner, 2)
-    assert values(store) == [1, 2]
 
 
 def test_copies_write_no_two_files_of_one_name(store, paths):

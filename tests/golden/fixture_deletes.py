@@ -1,18 +1,16 @@
-"""The golden objects of deletes, and what the transaction says of itself below `data/`."""
+"""The golden objects of deletes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from lakelog.catalog.format.actions_object import encode_actions
 from lakelog.catalog.format.definitions import encode_definition
 from lakelog.catalog.format.deletes import ROW_DELETES, TOMBSTONES, encode_bitmap
 from lakelog.catalog.format.deletes_object import encode_deletes
 from lakelog.catalog.format.footer import FooterMetadata
-from lakelog.catalog.format.names import actions_path, deletes_path
+from lakelog.catalog.format.names import deletes_path
 from lakelog.catalog.format.schema import column_id
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
@@ -64,20 +62,8 @@ def make_deletes(log: Objects, schema: pa.Schema, path: str) -> None:
     body = encode_deletes(meta, [(inner, encode_bitmap(np.array([0, 4, 9])))])
     item.offset, item.length, item.digest = inner.offset, inner.length, inner.digest
     intent.actions.append(wire.Action(row_deletes=item))
-    head = (log.state.revision, log.state.transaction_id)
     log.commit("deletes", intent, epoch=3)
     log.put("deletes", item.object.rsplit("/", 1)[-1], body)
-    said = [
-        wire.Action(tombstone=tombstone),
-        wire.Action(definition=tombstone.columns),
-        wire.Action(
-            remove=wire.Remove(path="data/2013-01/hourly/part-000.parquet", table="hourly")
-        ),
-        wire.Action(forget=wire.Forget(tables=["hourly"])),
-    ]
-    meta = replace(meta, number=1, first_clock=9, last_clock=9)
-    name = actions_path("hourly", 3, intent.transaction_id, 1).rsplit("/", 1)[-1]
-    log.put("deletes", name, encode_actions(meta, said, 1, head, bytes(range(16))))
     log.checkpoint("checkpoint-deletes")
     make_delete_of_cut(log, columns)
 

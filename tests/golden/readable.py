@@ -10,7 +10,6 @@ import pyarrow as pa
 from google.protobuf.unknown_fields import UnknownFieldSet
 from lakelog.catalog.format.frame import FrameKind, decode_frame
 from lakelog.catalog.format.schema import decode_schema
-from lakelog.catalog.wire import lakelog_actions_pb2 as actions_wire
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_cut_pb2 as cut_wire
 from lakelog.catalog.wire import lakelog_deletes_pb2 as deletes_wire
@@ -26,9 +25,8 @@ MESSAGES = {
     "checkpoint": checkpoint_wire.Checkpoint,
     "segment": segment_wire.Segment,
     "deletes": deletes_wire.DeletesObject,
-    "actions": actions_wire.ActionsObject,
 }
-FILES = (wire, checkpoint_wire, segment_wire, cut_wire, deletes_wire, actions_wire)
+FILES = (wire, checkpoint_wire, segment_wire, cut_wire, deletes_wire)
 
 
 def message_of(data: bytes, name: str) -> Message:

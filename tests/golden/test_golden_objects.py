@@ -35,7 +35,7 @@ ASIDE = (
 )  # fmt: skip
 FRAMES = sorted(
     path
-    for pattern in ("*.transaction", "*.checkpoint", "*.segment", "*.deletes", "*.actions")
+    for pattern in ("*.transaction", "*.checkpoint", "*.segment", "*.deletes")
     for path in OBJECTS.glob(f"*/{pattern}")
 )
 by_case = pytest.mark.parametrize("path", FRAMES, ids=lambda p: f"{p.parent.name}{p.suffix}")

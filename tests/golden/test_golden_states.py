@@ -8,7 +8,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from golden_objects import CHAIN, decoded, loaded, one, replayed, said_by
-from lakelog.catalog.format.actions_object import decode_actions, encode_actions
 from lakelog.catalog.format.deletes import decode_bitmap
 from lakelog.catalog.format.deletes_object import bitmaps_of
 from lakelog.catalog.format.frame import LogIdentity
@@ -118,18 +117,6 @@ def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
     assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")
     assert state.deletes.rows_of("hourly") == kept.deletes.rows_of("hourly")
     assert {piece.kind for piece in kept.pieces} >= {9, 11}
-
-
-def test_an_object_of_actions_still_says_what_it_said() -> None:
-    path = one("deletes", "actions")
-    meta, message = decode_actions(path.read_bytes(), path.name)
-    assert (meta.writer, meta.database, meta.table, meta.epoch) == ("EWR", "weather", "hourly", 3)
-    assert (meta.app_id, meta.app_version, meta.base_app_version) == ("loader", 7, 6)
-    kinds = [action.WhichOneof("kind") for action in message.actions]
-    assert kinds == ["tombstone", "definition", "remove", "forget"]
-    head = (message.head_revision, message.head_transaction_id)
-    again = encode_actions(meta, message.actions, 1, head, message.definition_before)
-    assert again == path.read_bytes()
 
 
 def test_a_tombstone_names_logs() -> None:
