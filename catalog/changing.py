@@ -1,4 +1,5 @@
-"""What a catalog does to what is there already: going back, taking out; and what changed.
+"""What a catalog does to what is there already: deleting and updating rows, going back, taking out;
+and what changed.
 
 Source: docs/changing.md.
 """
@@ -9,9 +10,15 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..errors import PlanOutdated, TableNotFound, TimeBeforeFirstCommit, UsageError
+from ..errors import (
+    CapabilityMissing,
+    PlanOutdated,
+    TableNotFound,
+    TimeBeforeFirstCommit,
+    UsageError,
+)
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import check_id, escape_name
 from .scalars import value_of
@@ -23,8 +30,11 @@ if TYPE_CHECKING:
 
     from ..store import Store, WideStore
     from .ambient import Ambient
+    from .commit.change_all import LogChange, LogsNow
     from .commit.change_plan import ChangePlan, Kind
+    from .commit.deleting import Mode
     from .commit.plan_change import Prepared
+    from .commit.writer import Writer
     from .log.state import State
     from .margins import Margins
     from .read.changes import Changes
@@ -33,7 +43,8 @@ AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
 
 
 class Changing(ABC):
-    """Going back to an earlier cut, taking files out, dropping a table; changes between cuts."""
+    """Deleting and updating rows, going back to an earlier cut, taking files out, dropping a table;
+    changes between cuts."""
 
     store: Store
     wide: WideStore
@@ -46,6 +57,92 @@ class Changing(ABC):
         self, database: str, as_of: AsOf, writers: Collection[str] | None = None
     ) -> list[State]:
         """The states of logs at a point in time."""
+
+    @abstractmethod
+    def writer(self, writer_id: str, database: str, *, shared: bool = False) -> Writer:
+        """A writer's log, opened for committing."""
+
+    def delete(
+        self,
+        database: str,
+        table: str,
+        where: str,
+        *,
+        mode: Mode = "auto",
+        writers: Sequence[str] | None = None,
+        execute: bool = True,
+        count: bool = False,
+    ) -> list[LogChange]:
+        """Delete the rows of a table that meet a predicate, whoever wrote them: by one commit in
+        each log that may hold some, as `Transaction.delete` does it, beside whoever has it open.
+
+        Args:
+            where: SQL text (docs/reading.md, "Predicates"), over the columns that the table has in
+                the newest cut. Rows for which it is null stay.
+            mode: As for `Transaction.delete`. Where a log lacks a column of `where`, rows go by
+                their numbers.
+            writers: Only in the logs of these.
+            execute: Commit it; else only say what it would do.
+            count: Read the files and count the rows, where nothing is committed.
+        Returns:
+            One for each log that was changed, or would be.
+        Raises:
+            TableNotFound, WriterNotFound: No log knows the table, or there is none of a writer.
+            InvalidPredicate, SchemaConflict: The predicate doesn't fit the table.
+            ConflictError, CommitOutcomeUnknown, StorageError: The first commit that failed, a
+                conflict after five tries. It names the logs that are done; the call can be
+                repeated.
+            Else as `Transaction.delete`.
+        Where the store has no put-if-absent there are no guests, and whoever has a log open is
+        fenced.
+
+        Requests: Those of `snapshot`, and for each log those of opening a writer, of
+            `Transaction.delete` and of a commit; 1 GET for each piece of statistics of the
+            predicate's columns.
+        """
+        from .commit.change_all import delete_all
+        from .commit.deleting import check_mode
+
+        check_mode(mode)
+        cut = self._cut(database, writers)
+        counted = self.wide if count and not execute else None
+        table, where = _checked_table(table), value_of(where)
+        return delete_all(cut, table, where, mode, execute=execute, counted=counted)
+
+    def update(
+        self,
+        database: str,
+        table: str,
+        set: Mapping[str, Any],
+        where: Any,
+        *,
+        writers: Sequence[str] | None = None,
+        execute: bool = True,
+    ) -> list[LogChange]:
+        """Give the rows of a table that meet a predicate other values, whoever wrote them: by one
+        commit in each log that holds some, as `Transaction.update` does it, beside whoever has it
+        open. The new version of a row stands in the log that held the old one, so that nobody
+        misses it or reads it twice.
+
+        Args:
+            set, where: As for `Transaction.update`, over the columns that the table has in the
+                newest cut.
+            writers: Only in the logs of these.
+            execute: Commit it; else only say how many files may hold such rows.
+        Returns:
+            One for each log that was changed, or may be.
+        Raises:
+            ConflictError, CommitOutcomeUnknown, StorageError: The first commit that failed, a
+                conflict after five tries. It names the logs that are done, and the others: repeat
+                it for these (`writers`), unless it does no harm to update a row twice.
+            Else as `delete`, and `Transaction.update`.
+        Requests: Those of `snapshot`, and for each log those of opening a writer, of
+            `Transaction.update` and of a commit.
+        """
+        from .commit.change_all import update_all
+
+        cut = self._cut(database, writers)
+        return update_all(cut, _checked_table(table), set, where, execute=execute)
 
     def restore(
         self,
@@ -66,8 +163,8 @@ class Changing(ABC):
             table: The only one to go back; None: all.
             to: As `as_of` of `snapshot`, and not None.
             writers: The only ones to go back. Of one that the cut doesn't have all files are taken
-                out. Others stay as they are: their files, and what they have deleted of those of
-                all. None: all; then a token or mapping must name each writer that there is now.
+                out. Others stay as they are. None: all; then a token or mapping must name each
+                writer that there is now.
             execute: Do it; or only as this plan, which was looked at before, says.
         Returns:
             The plan; where it was executed, with the commits.
@@ -94,7 +191,6 @@ class Changing(ABC):
             of which a predicate says it, and 1 PUT for 4,096 files of which rows are deleted.
         """
         from .commit.plan_change import (
-            left_deleted,
             plan_restore,
             refuse_unknown_table,
             refuse_unknown_writers,
@@ -102,8 +198,6 @@ class Changing(ABC):
         )
         from .commit.restored_columns import refuse_two_keys
         from .commit.restored_order import refuse_turned_order
-        from .commit.restored_rows import Cuts
-        from .read.scopes import Scopes
 
         database, names = _checked(database, writers)
         table = None if table is None else _checked_table(table)
@@ -119,10 +213,8 @@ class Changing(ABC):
         if not isinstance(value_of(to), dt.datetime):  # of a time all writers are in the cut
             refuse_unnamed(heads, token, names)
         back_to = {state.writer: state for state in cut}
-        others = [] if names is None else [s for s in everyone if s.writer not in names]
-        cuts = Cuts(Scopes(everyone), Scopes([*cut, *others]))
         prepared = [
-            plan_restore(self.wide, head, back_to.get(head.writer), cuts, table) for head in heads
+            plan_restore(self.wide, each, back_to.get(each.writer), table) for each in heads
         ]
         refuse_two_keys({each.head.writer: each.definitions for each in prepared}, everyone)
         refuse_turned_order(prepared, everyone)
@@ -130,7 +222,6 @@ class Changing(ABC):
             refuse_unknown_table(prepared, table)
         gone = [head.writer for head in heads if head.writer not in back_to]
         notes = [f"Writer {name!r} has nothing in the cut: all its files go" for name in gone]
-        notes += left_deleted(prepared, others, table)
         plan = self._plan("restore", database, table, prepared, to=token.token, notes=notes)
         return self._executed(plan, prepared, execute)
 
@@ -232,8 +323,6 @@ class Changing(ABC):
             (null where it isn't known: of rows of a table with a key whose files stay); then the
             columns of the table at `until`, and behind them those that only rows have which came or
             went. By the writer whose files they are, then by revision; of one commit deletes first.
-            Rows that another writer has deleted are told by that commit, behind the last revision
-            of which its delete holds.
         Raises:
             TableNotFound: Neither cut knows the table.
             UsageError: The cuts don't follow each other, or are of two lives of a log.
@@ -243,8 +332,7 @@ class Changing(ABC):
             ObjectNotFound (while reading): A file is gone, or what says which rows were deleted.
         Requests: those of two snapshots; 1 LIST a log, and 1 GET for each commit between; 1 or more
             GET a file for each commit that changed its rows, and for each delete before and after
-            it; also of files that were rewritten after another writer deleted rows of them. Of a
-            table with a key, those of resolving it at both cuts, and before and after each
+            it. Of a table with a key, those of resolving it at both cuts, and before and after each
             rewrite between (if not `net`, each commit), with those of two snapshots.
         """
         return self._changes(database, table, since, until, columns, net=net).reader(self.wide)
@@ -277,6 +365,24 @@ class Changing(ABC):
         )
 
     # --- Behind them ------------------------------------------------------------------------------
+
+    def _cut(self, database: str, writers: Sequence[str] | None) -> LogsNow:
+        from .commit.change_all import LogsNow
+
+        database, names = _checked(database, writers)
+
+        def states() -> list[State]:
+            heads = self._heads(database, None)
+            self._picked(heads, database, names)  # raises if one isn't there
+            return heads
+
+        def opened(name: str) -> Writer:
+            try:
+                return self.writer(name, database, shared=True)
+            except CapabilityMissing:
+                return self.writer(name, database)
+
+        return LogsNow(states, opened, names)
 
     def _heads(self, database: str, writers: Sequence[str] | None) -> list[State]:
         """The newest states, by writer.

@@ -255,7 +255,7 @@ class Snapshot(Comparing):
             left, folder = self._parts_of(state, asked), base_folder(state.writer, self.database)
             keys = keys_of(found.column("path"), folder, state)
             meets = self._tables.key_files(state, asked.table, keys)
-            hides = any(meets) or self._tables.scopes.hides(state, asked.table)
+            hides = any(meets) or state.deletes.hide(asked.table)
             hidden = list(left) if hides else None
             found = with_hidden_rows(found, keys, hidden or (), meets)
             rest = left if hidden is None else hidden
@@ -537,7 +537,7 @@ class Snapshot(Comparing):
             return [asked_rows(each, whole, None, whole=False) for each in files]
 
         def row_count() -> int:
-            if touched() or any(self._tables.scopes.hides(state, table) for state in states):
+            if touched() or any(state.deletes.hide(table) for state in states):
                 return sum(batch.num_rows for batch in scan([], None))
             return sum(int(numbers(rows.column("row_count")).sum()) for rows in held_rows())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import output
 from .show_definition import definition_form
 
 if TYPE_CHECKING:
@@ -19,18 +18,6 @@ def tombstone_form(item: wire.Tombstone) -> dict[str, Any]:
         "predicate": item.predicate,
         "columns": columns,
         "paths": list(item.paths),
-        "logs": [_log_at(at) for at in item.logs],
-    }
-
-
-def _log_at(at: wire.LogAt) -> dict[str, Any]:
-    return {
-        "writer": at.writer,
-        "log_id": at.log_id.hex(),
-        "incarnation": at.incarnation,
-        "revision": at.revision,
-        "transaction_id": at.transaction_id.hex(),
-        "committed_at": output.utc_from_us(at.committed_at_us),
     }
 
 

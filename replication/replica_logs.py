@@ -15,7 +15,6 @@ from ..catalog.parallel import parallel
 from ..catalog.read.hidden import hidden_files
 from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.scopes import Scopes
 from ..errors import CorruptError, LakelogError, ReplicaDiverged
 from .checks import diverged, told_of_destination
 from .position import head_of
@@ -128,8 +127,7 @@ class ReplicaLogs:
                 f"Somebody has changed the columns or the key of table {table!r} at the "
                 "destination", where,
             )  # fmt: skip
-        scopes = Scopes([one.state for one in self.logs.values()])
-        if hidden := hidden_files(scopes, state, table):
+        if hidden := hidden_files(state, table):
             raise diverged(
                 f"Somebody has deleted rows of table {table!r} at the destination, in "
                 f"{min(hidden)} of {where} for one", where,

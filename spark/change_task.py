@@ -1,22 +1,25 @@
-"""What runs in Spark's Python workers when rows are changed: rows that come are written, as those
-of any write, and rows that go are told to the driver.
+"""What runs in Spark's Python workers when rows are changed: new versions of rows are written into
+the log that holds the old ones, and the driver is told which rows go, by file and number.
 """
 
 from __future__ import annotations
 
 import pickle
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from ..catalog.format import compute as pc
-from .gone_rows import Gone
+from ..catalog.format.columns import numbers
+from ..catalog.format.deletes import encode_bitmap
+from .partition_columns import owner_of
 from .write_task import Job, Told, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # What Spark says of a row, in the first column of its query (RowDeltaUtils).
 _DELETE: Final = 1
@@ -30,70 +33,86 @@ class ChangeJob:
     """What all tasks of one statement are told.
 
     Attributes:
-        job: How rows that come are written; None: none do.
+        jobs: By writer how rows that come to its log are written; empty: none come.
+        inserts: The writer to whose log rows come that have no old version.
         new: Which columns of the query have the row that comes.
-        old: Which one has the row that goes, whole.
-        watched: See `gone_rows.watched_columns`.
-        held: Of how many rows that go the values are told.
-        key: Of the table: a row that comes takes the place of the older one of its key by itself.
+        old: Which ones have the file of the row that goes, and its number there.
     """
 
-    job: Job | None
+    jobs: Mapping[str, Job]
+    inserts: str
     new: tuple[int, ...]
-    old: int
-    watched: pa.Schema
-    held: int
-    key: tuple[str, ...]
+    old: tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Changed:
-    """What a task tells."""
+    """What a task tells.
 
-    written: Told
-    gone: Gone
+    Attributes:
+        written: By writer.
+        gone: By file a bitmap of the rows that go.
+    """
+
+    written: Mapping[str, Told]
+    gone: Mapping[str, bytes]
 
 
 def change_rows(job: ChangeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do one task, as `DataFrame.mapInArrow` calls it: one row of one column comes back."""
-    gone = Gone(job.watched, job.held)
-    new = _split(job, batches, gone)
-    if job.job is None:
-        came = sum(batch.num_rows for batch in new)  # whoever reads them notes those that go
-        if came:
-            raise AssertionError(f"a DELETE makes no rows, and here are {came}")
-        told = Told()
-    else:
-        told = run(job.job, new)
-    packed = pickle.dumps(Changed(told, gone))
+    """Do one task, as `DataFrame.mapInArrow` calls it: one row of one column comes back.
+
+    Args:
+        batches: Of the query; rows that come to one log one after the other.
+    """
+    gone: dict[str, list[np.ndarray]] = defaultdict(list)
+    written: dict[str, Told] = {}
+    for writer, some in groupby(_by_owner(job, batches, gone), key=lambda pair: pair[0]):
+        if writer in written:
+            raise AssertionError(f"rows of {writer} come twice")
+        written[writer] = run(job.jobs[writer], (batch for _, batch in some))
+    bitmaps = {file: _bitmap(file, rows) for file, rows in gone.items()}
+    packed = pickle.dumps(Changed(written, bitmaps))
     yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["told"])
 
 
-def _split(
-    job: ChangeJob, batches: Iterator[pa.RecordBatch], gone: Gone
-) -> Iterator[pa.RecordBatch]:
-    """The rows that come; those that go are noted on the way."""
+def _by_owner(
+    job: ChangeJob, batches: Iterator[pa.RecordBatch], gone: dict[str, list[np.ndarray]]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows that come, with the writer to whose log; those that go are noted on the way."""
     for batch in batches:
-        gone.add(_old_rows(job, batch.filter(_of(batch, _DELETE, _UPDATE))))
-        if job.new:
-            comes = batch.filter(_of(batch, _UPDATE, _INSERT, _REINSERT))
-            if comes.num_rows:
-                yield _columns(comes, job.new)
+        for file, rows in _apart(batch.filter(_of(batch, _DELETE, _UPDATE)), job.old[0]):
+            if file is None:
+                raise AssertionError("a row goes, and nothing says of which file")
+            gone[file].append(numbers(rows.column(job.old[1])))
+        if not job.new:
+            continue
+        comes = batch.filter(_of(batch, _UPDATE, _INSERT, _REINSERT))
+        found: dict[str, list[pa.RecordBatch]] = {}
+        for file, rows in _apart(comes, job.old[0]):
+            owner = job.inserts if file is None else owner_of(file)
+            found.setdefault(owner, []).append(_columns(rows, job.new))
+        yield from ((owner, rows) for owner, some in found.items() for rows in some)
 
 
-def _old_rows(job: ChangeJob, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows that go, but for those whose place a row of the same key takes."""
-    old = rows.column(job.old)
-    names = [field.name for field in old.type]
-    whole = pa.RecordBatch.from_arrays(old.flatten(), names=names)
-    if not (job.key and job.new):
-        return whole.select(job.watched.names)
-    new = _columns(rows, job.new).rename_columns(names)
-    goes = _of(rows, _DELETE)
-    for name in job.key:
-        same = pc.fill_null(pc.equal(whole.column(name), new.column(name)), False)
-        goes = pc.or_(goes, pc.invert(same))
-    return whole.filter(goes).select(job.watched.names)
+def _apart(rows: pa.RecordBatch, by: int) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Rows by the text in one column, in the order in which each is first met."""
+    if not rows.num_rows:
+        return
+    coded = rows.column(by).dictionary_encode(null_encoding="encode")
+    codes = numbers(coded.indices)
+    names = coded.dictionary.to_pylist()
+    if len(names) == 1:
+        yield names[0], rows
+        return
+    for code, name in enumerate(names):
+        yield name, rows.filter(pa.array(codes == code))
+
+
+def _bitmap(file: str, rows: list[np.ndarray]) -> bytes:
+    found = np.unique(np.concatenate(rows))
+    if found[0] < 0:
+        raise AssertionError(f"a row of {file} goes, and nothing says which")
+    return encode_bitmap(found.astype(np.uint32))
 
 
 def _columns(rows: pa.RecordBatch, places: tuple[int, ...]) -> pa.RecordBatch:
@@ -101,6 +120,6 @@ def _columns(rows: pa.RecordBatch, places: tuple[int, ...]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([rows.column(place) for place in places], names=names)
 
 
-def _of(rows: pa.RecordBatch, *what: int) -> pa.Array:
+def _of(batch: pa.RecordBatch, *what: int) -> pa.Array:
     """Which rows are of some kinds."""
-    return pa.array(np.isin(rows.column(0).to_numpy(), what))
+    return pa.array(np.isin(batch.column(0).to_numpy(), what))

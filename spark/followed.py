@@ -14,7 +14,6 @@ from ..catalog.read.appended import (
     appended,
     commits_of,
     key_error,
-    refuse_deletes_elsewhere,
 )
 from ..catalog.read.changes import (
     logs_between,
@@ -22,9 +21,7 @@ from ..catalog.read.changes import (
     seen_in,
     steps_of,
     told,
-    touched_logs,
 )
-from ..catalog.read.commit_order import behind, cut_after, in_order, waits_of
 from ..catalog.read.cut_checks import refuse_twins
 from ..catalog.read.cut_tables import CutTables
 from ..catalog.read.existing import Existing
@@ -72,7 +69,6 @@ class FollowedTable:
         self._kept: dict[tuple[str, Position], State] = {}
         self._logs: tuple[Cut, Cut, list[Between]] | None = None
         self._existing: tuple[Cut, Existing] | None = None
-        self._gone: set[bytes] = set()  # ids of logs that deletes name, and that aren't there
         self.told = CutTables(asked.database, [])
 
     # --- Where there is something -----------------------------------------------------------------
@@ -89,8 +85,7 @@ class FollowedTable:
             DatabaseNotFound, NotACatalog: There is no log, at first.
             SameLogTwice: One is a copy of another.
         Requests: At first those of `Catalog.snapshot`. Then 1 LIST, 1 for each writer, and 1 GET
-            for each new transaction. Of changes 1 LIST more for a log that a delete of its rows
-            names further on than it was listed.
+            for each new transaction.
         """
         database, catalog = self._asked.database, self._catalog
         if not self._heads:
@@ -100,8 +95,6 @@ class FollowedTable:
             states = parallel(lambda name: known[name].advance(self._heads[name]), known)
             states += self._others(known)
         states = [state for state in states if state.revision >= 0]
-        if self._asked.feed:
-            states = self._with_what_deletes_name(states)
         states.sort(key=lambda state: state.writer)
         refuse_twins(states)
         if any(self._heads.get(s.writer) is not s for s in states) or len(states) < len(
@@ -114,22 +107,6 @@ class FollowedTable:
     def _others(self, known: Collection[str]) -> list[State]:
         names = [name for name in writer_ids(self._catalog.store) if name not in known]
         return parallel(lambda name: self._log(name).load(), names)
-
-    def _with_what_deletes_name(self, states: list[State]) -> list[State]:
-        """Logs are listed side by side: one that deletes rows of another one's files may show that
-        before the other shows these files. Then that one is listed again."""
-        while True:
-            late, unknown = behind(states, self._asked.table)
-            of_late = [state for state in states if state.writer in late]
-            newer = parallel(lambda state: self._log(state.writer).advance(state), of_late)
-            if unknown - self._gone:
-                newer += self._others({state.writer for state in states})
-                self._gone |= unknown
-            found = {state.writer: state for state in states}
-            found |= {state.writer: state for state in newer if state.revision >= 0}
-            if all(found[state.writer] is state for state in states) and len(found) == len(states):
-                return states
-            states = list(found.values())
 
     def _log(self, writer: str) -> LogReader:
         return LogReader(self._catalog.store, writer, self._asked.database, self._catalog.ambient)
@@ -183,8 +160,7 @@ class FollowedTable:
     # --- What lies between ------------------------------------------------------------------------
 
     def commits(self, since: Cut, until: Cut, *, all_of_them: bool) -> tuple[Cut, list[Commit]]:
-        """The commits behind a cut, of each log as many as are looked at together: by time, but of
-        changes those that delete rows of other logs' files behind those of these files.
+        """The commits behind a cut, by time, of each log as many as are looked at together.
 
         Returns:
             The cut that all of them lead to, too.
@@ -193,11 +169,7 @@ class FollowedTable:
             NotAppended: The table isn't one that is only appended to.
         """
         end = until if all_of_them else self._near(since, until)
-        commits = commits_of(self._between(since, end))
-        if all_of_them or not self._asked.feed:
-            return end, commits
-        found = in_order(commits, since, waits_of(self.told, since, self._asked.table))
-        return (end if len(found) == len(commits) else cut_after(since, found)), found
+        return end, commits_of(self._between(since, end))
 
     def _near(self, since: Cut, until: Cut) -> Cut:
         found = dict(until.writers)
@@ -234,10 +206,10 @@ class FollowedTable:
         if self._logs is not None and self._logs[:2] == (since, until):
             return self._logs[2]
         before, after, table = self.states(since), self.states(until), self._asked.table
-        if not (self._asked.feed or self._asked.skip):
-            refuse_deletes_elsewhere(before, after, table)
         keyed = table_key(before, table) or table_key(after, table)
-        logs = self._read(before, after, None if keyed else touched_logs(before, after, table))
+        known = {state.writer: state.revision for state in before}
+        new = {s.writer for s in after if s.revision > known.get(s.writer, -1)}
+        logs = self._read(before, after, None if keyed else new)
         if has_key(logs, table, net=False):
             if not self._asked.feed:
                 raise key_error(table)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from ..errors import SparkUnsupported
+from ..errors import InvalidSchema, SparkUnsupported
 from . import file_index, parquet_paths
 from .arrow_casts import convert
 from .arrow_types import any_part, is_direct, read_type, spark_type, storage
@@ -29,6 +29,7 @@ from .column_names import (
     is_there,
 )
 from .known_files import hadoop_files
+from .partition_columns import PLACE_COLUMN
 from .skipping import FileSkipper
 
 if TYPE_CHECKING:
@@ -54,13 +55,15 @@ _RIGHT_OR_ERROR = {
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
 }
+_METADATA = "_metadata"  # what Spark tells of a file's rows
 _warned: set[str] = set()
 
 
 @dataclass(frozen=True)
 class _ColumnPlan:
     """How a column comes about: `read`, under the name `stored`, and, if `physical` is set, cast
-    from that; or told by the index of files; else filled, with `text` cast."""
+    from that; or told by the index of files; or the row's number in its file; else filled, with
+    `text` cast."""
 
     name: str
     read: DataType | None
@@ -68,6 +71,7 @@ class _ColumnPlan:
     text: str | None = None
     stored: str = ""  # as it is named
     is_told: bool = False
+    is_place: bool = False
 
 
 _Plan = tuple[_ColumnPlan, ...]
@@ -167,6 +171,9 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
     for wished in request.target:
         name = wished.name
         wanted = spark_type(wished.type, name)
+        if name == PLACE_COLUMN:
+            plan.append(_ColumnPlan(name, None, is_place=True))
+            continue
         if name in group.partitions.column_names:
             plan.append(_ColumnPlan(name, wanted, is_told=True))
             continue
@@ -219,6 +226,8 @@ def _branch(
         if each.read is not None and not each.is_told
     ]
     check_row_numbers([column.name for column in read])
+    if any(each.is_place for each in plan):
+        _check_metadata([column.name for column in read])
     told = {
         each.name: StructField(each.stored or each.name, each.read)
         for each in plan
@@ -240,9 +249,22 @@ def _branch(
     return frame if as_read else frame.select(*(_column(each, request) for each in plan))
 
 
+def _check_metadata(names: Sequence[str]) -> None:
+    """Refuse a column that is called as Spark's own of the same relation.
+
+    Raises:
+        InvalidSchema: Names the column.
+    """
+    for name in names:
+        if name.lower() == _METADATA:
+            raise InvalidSchema(f"Column {name!r} hides where Spark tells the numbers of rows")
+
+
 def _column(plan: _ColumnPlan, request: _Request) -> Column:
     from pyspark.sql import functions as F
 
+    if plan.is_place:
+        return F.col(f"{_METADATA}.row_index").alias(plan.name)
     target = request.target.field(plan.name).type
     if plan.read is None:
         return F.lit(plan.text).cast(spark_type(target, plan.name)).alias(plan.name)

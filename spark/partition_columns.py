@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from ..catalog.data.partition_values import told_by_partition
-from ..catalog.format.columns import array, numbers, one_chunk
+from ..catalog.format.columns import array, numbers, one_chunk, text_scalar
 from ..catalog.format.partition_names import parse_partition
 from ..catalog.format.schema import partition_columns
 from ..catalog.read.one_values import OneValues, joined, nothing_known, taken
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 WRITER_COLUMN: Final = "_writer"
 """The column that tells whose a row is, where a user asks for it."""
+
+FILE_COLUMN: Final = "__lakelog_file"
+"""The column that names the file of a row, for DELETE, UPDATE and MERGE: its writer, `/`, its
+key."""
+PLACE_COLUMN: Final = "__lakelog_place"
+"""The column that tells the number of a row in its file."""
 
 _MAX_COLUMNS: Final = 32
 _MAX_SHARES: Final = 8  # each a relation of its own
@@ -54,10 +60,15 @@ def held_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def known_values(
-    files: FileList, target: pa.Schema, judged: JudgedFiles, *, with_writer: bool = False
+    files: FileList,
+    target: pa.Schema,
+    judged: JudgedFiles,
+    *,
+    with_writer: bool = False,
+    with_places: bool = False,
 ) -> dict[str, OneValues]:
-    """Columns that may be partition columns, by name: in the order of the target, that of the
-    writer at the end.
+    """Columns that may be partition columns, by name: in the order of the target, those of the
+    writer and of the file at the end.
 
     Args:
         target: The columns that are read.
@@ -81,7 +92,20 @@ def known_values(
     if with_writer:
         writers = files.rows.column("writer")
         found[WRITER_COLUMN] = OneValues(np.ones(len(writers), np.bool_), writers)
+    if with_places:
+        names = files_named(files.rows.column("writer"), files.rows.column("key"))
+        found[FILE_COLUMN] = OneValues(np.ones(len(names), np.bool_), names)
     return found
+
+
+def files_named(writers: pa.ChunkedArray, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of `FILE_COLUMN`."""
+    return pc.binary_join_element_wise(writers, keys, text_scalar("/"))
+
+
+def owner_of(file: str) -> str:
+    """The writer that a value of `FILE_COLUMN` names."""
+    return file.partition("/")[0]
 
 
 def _told_columns(partitions: pa.ChunkedArray) -> set[str]:

@@ -154,7 +154,7 @@ def _may_be_partitioned(asked: Selection, files: FileList) -> bool:
     import pyarrow.compute as pc
 
     named = pc.any(pc.not_equal(files.rows.column("partition"), "")).as_py()
-    return asked.with_writer or bool(named)
+    return asked.with_writer or asked.with_places or bool(named)
 
 
 def native(
@@ -209,9 +209,14 @@ def native(
 
     if not is_switched_off() and file_index.is_there(spark):
         try:
-            return frame(known_values(files, asked.schema, judged, with_writer=asked.with_writer))
+            more = {"with_writer": asked.with_writer, "with_places": asked.with_places}
+            return frame(known_values(files, asked.schema, judged, **more))
         except SparkUnsupported:
-            pass  # where no partition columns are needed, there is another way, which warns
+            if asked.with_places:
+                raise
+            # where no partition columns are needed, there is another way, which warns
+    if asked.with_places:
+        raise SparkUnsupported("Without the index of files, rows have no places")
     return frame({})
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..catalog.where.sql import to_sql
 from ..errors import UsageError, some_names
-from .partition_columns import WRITER_COLUMN
+from .partition_columns import FILE_COLUMN, PLACE_COLUMN, WRITER_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,7 @@ class Selection:
         found: The same, bound to the table.
         partition, writer: Only of these.
         with_writer: Whether rows say who wrote them.
+        with_places: Whether rows say where they are: their file, and their number there.
         keys: Only of files that are these objects; None: of all.
     """
 
@@ -54,21 +55,25 @@ class Selection:
     partition: str | None = None
     writer: str | None = None
     with_writer: bool = False
+    with_places: bool = False
     keys: tuple[str, ...] | None = None
 
     @property
     def given(self) -> pa.Schema:
         """The schema of the rows that are given."""
         names = self.schema.names if self.columns is None else self.columns
-        return self._with_writer(self.snapshot.schema(self.table, names, writer=self.writer))
+        return self._with_more(self.snapshot.schema(self.table, names, writer=self.writer))
 
     @property
     def read_schema(self) -> pa.Schema:
-        """The columns that are read, and that of the writer."""
-        return self._with_writer(self.schema)
+        """The columns that are read, and those of the writer and of the rows' places."""
+        return self._with_more(self.schema)
 
-    def _with_writer(self, schema: pa.Schema) -> pa.Schema:
-        return schema.append(pa.field(WRITER_COLUMN, pa.string())) if self.with_writer else schema
+    def _with_more(self, schema: pa.Schema) -> pa.Schema:
+        more = [pa.field(WRITER_COLUMN, pa.string())] if self.with_writer else []
+        if self.with_places:
+            more += [pa.field(FILE_COLUMN, pa.string()), pa.field(PLACE_COLUMN, pa.int64())]
+        return pa.schema([*schema, *more], schema.metadata) if more else schema
 
     @property
     def cut(self) -> str:
@@ -141,6 +146,8 @@ class Selection:
                 found[name] = value
         if self.with_writer:
             found["withWriter"] = "true"
+        if self.with_places:
+            found["withPlaces"] = "true"
         if self.keys is not None:
             found["files"] = json.dumps(self.keys)
         return found

@@ -21,7 +21,7 @@ from ..errors import ObjectNotFound, UsageError
 from ..store.places import is_url
 from .arrow_batches import as_spark, exchanged
 from .file_tasks import Share, packs, share
-from .partition_columns import WRITER_COLUMN
+from .partition_columns import FILE_COLUMN, PLACE_COLUMN, WRITER_COLUMN
 from .promises import refuse_promises
 from .selection import GONE, Selection, selection
 from .source_options import SourceAccess, flag, names, need, refuse_unknown
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     from ..catalog.changing import AsOf
     from ..catalog.data.scan import Projection
     from ..catalog.snapshot import Snapshot
+    from ..store import Store
     from .stream_sink import LakelogStreamWriter
     from .stream_source import LakelogStreamReader
     from .write_source import LakelogWriter
 
 OPTIONS: Final = (
     "database", "table", "asOf", "columns", "where", "partition", "writer", "withWriter",
-    "storageOptions", "locationOptions", "path", "files", "native",
+    "withPlaces", "storageOptions", "locationOptions", "path", "files", "native",
 )  # fmt: skip
 _AS_OF: Final = "as_of"  # how Python callers of `lakelog.spark.read` know it
 
@@ -55,7 +56,8 @@ class LakelogDataSource(DataSource):
     revisions: `EWR=3,JFK=2`);
     `columns` (a JSON list of names), `where` (docs/reading.md, "Predicates"), `partition`,
     `writer`, `files` (a JSON list of keys): only such columns, rows, and files; `withWriter`
-    (true: with the column `_writer`); `native` (false: never by Spark's own reader);
+    (true: with the column `_writer`), `withPlaces` (true: with the file of a row, and its number
+    there); `native` (false: never by Spark's own reader);
     `storageOptions`, `locationOptions` (JSON). The path is the catalog's URL.
     Other options are refused. Those of streams and changes are in `stream_options`,
     those for writing in `write_source`.
@@ -169,6 +171,7 @@ def _selection(options: Any, snapshot: Snapshot) -> Selection:
         writer=options.get("writer"),
         with_writer=flag(options, "withWriter"),
     )
+    found = replace(found, with_places=flag(options, "withPlaces"))
     return found if files is None else replace(found, keys=tuple(names(files, "files")))
 
 
@@ -226,7 +229,8 @@ class LakelogReader(DataSourceReader):
             snapshot = self._access.open().snapshot(self._options["database"], token)
             asked = _selection(self._options, snapshot)
         parts = asked.file_parts()
-        writers = {part.writer for part in parts} if asked.with_writer else {""}
+        apart = asked.with_writer or asked.with_places
+        writers = {part.writer for part in parts} if apart else {""}
         shares = [
             share(pack, owner=writer)
             for writer in sorted(writers)
@@ -249,14 +253,37 @@ class LakelogReader(DataSourceReader):
             raise UsageError(f"{type(partition).__name__} is no partition of format('lakelog')")
         wanted = exchanged(self._schema)
         store = self._access.open().wide
-        whose = text_scalar(partition.owner)
         try:
+            if "withPlaces" in self._options:
+                for batch in self._placed(store, partition):
+                    yield as_spark(batch, wanted)
+                return
+            whose = text_scalar(partition.owner)
             for batch in scan_files(store, partition.parts(), self._projection()):
                 yield as_spark(self._with_writer(batch, whose), wanted)
         except ObjectNotFound as error:
             if not is_url(str(error.key)):  # else it says already whose file it is
                 error.hint = f"The data file is gone. The query reads {self._cut}. {GONE}"
             raise
+
+    def _placed(self, store: Store, share: Share) -> Iterator[pa.RecordBatch]:
+        """The rows of one task's files, each with its place."""
+        import pyarrow as pa
+
+        from ..catalog.data.hidden import Bitmaps
+        from ..catalog.data.scan import read_projected
+        from ..catalog.format.columns import array, text_scalar
+
+        projection, bitmaps = self._projection(), Bitmaps(store)
+        for part in share.parts():
+            file = text_scalar(f"{share.owner}/{part.key}")
+            for batch, places in read_projected(store, part, projection, bitmaps, whole=False):
+                more = {
+                    FILE_COLUMN: pa.repeat(file, len(places)),
+                    PLACE_COLUMN: array(places),
+                }
+                columns = [more[n] if n in more else batch.column(n) for n in self._schema.names]
+                yield pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
     def _with_writer(self, batch: pa.RecordBatch, whose: pa.Scalar) -> pa.RecordBatch:
         """The columns that Spark wants."""
@@ -286,8 +313,9 @@ class LakelogReader(DataSourceReader):
             found = row_filter(where, [FileSchema(target, "")], self._options["table"])
             keep, looked_at = found.keep, found.target.names
         names = self._schema.names
-        if "withWriter" in self._options:
-            names = [name for name in names if name != WRITER_COLUMN] or target.names[:1]
+        own = [name for name in names if name not in (WRITER_COLUMN, FILE_COLUMN, PLACE_COLUMN)]
+        if "withWriter" in self._options or "withPlaces" in self._options:
+            names = own or target.names[:1]
         read = {*names, *looked_at}
         return Projection(pa.schema([field for field in target if field.name in read]), keep, names)
 

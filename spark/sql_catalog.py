@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,10 +33,11 @@ from .access import Access
 from .filters_java import FILTERS
 from .janino import compile_texts, first_line, new_instance
 from .jvm_errors import told_apart
+from .partition_columns import FILE_COLUMN, PLACE_COLUMN
 from .read import frame_of
 from .selection import selection
 from .sql_catalog_java import CATALOG
-from .sql_change_java import CHANGE, DELTA, OPERATION, REFRESH, ROW, STRATEGY
+from .sql_change_java import CHANGE, DELTA, OPERATION, PLACE, REFRESH, STRATEGY
 from .sql_changes import Statement, change
 from .sql_installer_java import INSTALLER, INSTALLER_CLASS
 from .sql_table_java import ASK, TABLE, WRITE
@@ -59,7 +61,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPARKS_OWN: Final = ("spark_catalog", "system", "session", "builtin")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TEXTS: Final = (  # each may use those before
-    ASK, ROW, DELTA, OPERATION, WRITE, TABLE, CATALOG, FILTERS, REFRESH, CHANGE, STRATEGY,
+    ASK, PLACE, DELTA, OPERATION, WRITE, TABLE, CATALOG, FILTERS, REFRESH, CHANGE, STRATEGY,
     INSTALLER,
 )  # fmt: skip
 _QUERIES: Final = 16  # that may be looked at at once, in threads of one session
@@ -89,8 +91,9 @@ def attach(
         as_of: The point in time that the tables are read at unless a query says another one, as
             `Catalog.snapshot` takes it; None: the newest.
         writer: Whose log `INSERT INTO`, `INSERT OVERWRITE` (of this writer's rows) and `CREATE
-            TABLE ... AS` commit to, as `lakelog.spark.write` does, and `DELETE`, `UPDATE` and
-            `MERGE` of all writers' rows; None: they are refused.
+            TABLE ... AS` commit to, as `lakelog.spark.write` does, and the rows that a `MERGE`
+            inserts; `DELETE`, `UPDATE` and `MERGE` change rows in the logs of all writers, as
+            guests. None: all of these are refused.
         storage_options, location_options: As for `lakelog.spark.read`.
         progress: How far statements that write are, as for `lakelog.spark.write`.
     Raises:
@@ -234,6 +237,8 @@ class _Answers:
                 answer = self._insert(frame, *given)
             elif word == "change":
                 answer = self._change(frame, *given)
+            elif word == "placed":
+                answer = self._placed(*given)
             else:
                 answer = self._table(*given) if word == "table" else self._names(word, *given)
         except TableNotFound:
@@ -268,6 +273,19 @@ class _Answers:
         snapshot = self._cut(database, kind, when, query)
         frame = frame_of(self._spark, self._access, selection(snapshot, table))
         return "rows", snapshot.token, frame._jdf
+
+    def _placed(self, database: str, table: str, token: str) -> tuple[Any, ...]:
+        """The rows of a table at a cut, each with its file and its number there."""
+        from pyspark.sql import functions as F
+
+        asked = selection(self._catalog.snapshot(database, token), table)
+        frame = frame_of(self._spark, self._access, replace(asked, with_places=True))
+        columns = {name: F.col(f"`{name.replace('`', '``')}`") for name in frame.columns}
+        # Spark has to know that they are never null.
+        columns[FILE_COLUMN] = F.coalesce(columns[FILE_COLUMN], F.lit("")).alias(FILE_COLUMN)
+        number = F.coalesce(columns[PLACE_COLUMN], F.lit(-1).cast("bigint"))
+        columns[PLACE_COLUMN] = number.alias(PLACE_COLUMN)
+        return "placed", frame.select(*columns.values())._jdf
 
     def _insert(self, frame: Any, mode: Any, database: str, table: str, by: str) -> tuple[Any, ...]:
         from pyspark.sql import DataFrame

@@ -8,27 +8,34 @@ it can be told.
 
 from __future__ import annotations
 
-# What tells rows of a table apart is the whole row: of other writers' files no row has a number.
-ROW = """
+# What tells rows of a table apart: their files, and their numbers there.
+PLACE = """
 package io.lakelog.spark;
 
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.DataTypes;
 
-public final class LakeRow implements MetadataColumn {
-    public static final String NAME = LakeSwap.WHOLE_ROW;
-    private final StructType schema;
+public final class LakePlace implements MetadataColumn {
+    public static final String FILE = "__lakelog_file";
+    public static final String NUMBER = "__lakelog_place";
+    private final String name;
 
-    public LakeRow(StructType schema) { this.schema = schema; }
+    public LakePlace(String name) { this.name = name; }
 
-    public String name() { return NAME; }
+    public static MetadataColumn[] both() {
+        return new MetadataColumn[] {new LakePlace(FILE), new LakePlace(NUMBER)};
+    }
 
-    public DataType dataType() { return schema; }
+    public String name() { return name; }
+
+    public DataType dataType() {
+        return name.equals(FILE) ? DataTypes.StringType : DataTypes.LongType;
+    }
 
     public boolean isNullable() { return false; }
 
-    public String comment() { return "The row, for DELETE, UPDATE and MERGE"; }
+    public String comment() { return "Where the row is, for DELETE, UPDATE and MERGE"; }
 }
 """
 
@@ -85,7 +92,8 @@ public final class LakeOperation implements SupportsDelta, RowLevelOperationBuil
     public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new LakeDelta(); }
 
     public NamedReference[] rowId() {
-        return new NamedReference[] {Expressions.column(LakeRow.NAME)};
+        return new NamedReference[] {
+            Expressions.column(LakePlace.FILE), Expressions.column(LakePlace.NUMBER)};
     }
 }
 """

@@ -70,6 +70,12 @@ public final class LakeWrite implements SupportsTruncate, V1Write, InsertableRel
     /** The same, for one statement. */
     public LakeWrite fresh() { return new LakeWrite(python, words); }
 
+    /** The rows of the table at a cut, each with its place. */
+    public Object placed(String token) {
+        String[] asked = {"placed", words[2], words[3], token};
+        return python.ask(asked, null).get(1);
+    }
+
     /** What changes rows of the table, as they are at a cut. */
     public RowLevelOperationBuilder operation(
         RowLevelOperationInfo info, ScanBuilder rows, String token) {
@@ -127,7 +133,8 @@ public final class LakeTable
     implements StagedTable, SupportsRead, SupportsWrite, SupportsRowLevelOperations,
         SupportsMetadataColumns, ScanBuilder, SupportsReportStatistics, Statistics, LakeRows {
     private static final Set OF_SPARK = new HashSet(Arrays.asList(new Object[] {
-        "__row_operation", "__row_from_source", "__row_from_target", LakeSwap.WHOLE_ROW}));
+        "__row_operation", "__row_from_source", "__row_from_target", LakePlace.FILE,
+        LakePlace.NUMBER}));
     private final String name;
     private final String token;
     private final StructType schema;
@@ -160,7 +167,8 @@ public final class LakeTable
                 name + " is read only here: attach the lake with writer=, and without as_of=");
         }
         refuseNamesOfSpark();
-        return write.operation(info, this, token);
+        Dataset placed = (Dataset) write.placed(token);
+        return write.operation(info, new LakeTable(name, token, schema, placed, null), token);
     }
 
     private void refuseNamesOfSpark() {
@@ -176,7 +184,7 @@ public final class LakeTable
     }
 
     public MetadataColumn[] metadataColumns() {
-        return new MetadataColumn[] {new LakeRow(schema)};
+        return LakePlace.both();
     }
 
     /** The rows, as `read` plans them. */

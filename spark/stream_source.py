@@ -23,7 +23,6 @@ from pyspark.sql.streaming.datasource import (
 from ..catalog.format.columns import numbers
 from ..catalog.format.cut import Cut
 from ..catalog.read.appended import Commit, takes_out_error
-from ..catalog.read.commit_order import cut_after
 from ..catalog.read.step_rows import ABOUT
 from ..errors import SnapshotPruned
 from .followed import COMMITS_AT_ONCE, FollowedTable
@@ -37,7 +36,7 @@ _ANEW: Final = (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
@@ -296,3 +295,9 @@ def _pruned(error: SnapshotPruned) -> SnapshotPruned:
         key=error.key,
         hint=f"Rows of them would be lost. {_ANEW}",
     )
+
+
+def cut_after(since: Cut, commits: Iterable[Commit]) -> Cut:
+    """Where commits behind a cut lead to, if those of one log come in their order."""
+    found = dict(since.writers) | {each.writer: each.position for each in commits}
+    return Cut(since.database, dict(sorted(found.items())))

@@ -239,9 +239,7 @@ package io.lakelog.spark;
 
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -255,8 +253,6 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractPartialFunction;
 
 public final class LakeSwap extends AbstractPartialFunction {
-    /** The column of a table that is all others as one. */
-    public static final String WHOLE_ROW = "__lakelog_row";
     private final SourceRows sources;
 
     public LakeSwap(SourceRows sources) { this.sources = sources; }
@@ -298,16 +294,7 @@ public final class LakeSwap extends AbstractPartialFunction {
             Attribute each = (Attribute) output.apply(i);
             if (each.name().equals(name)) { return each; }
         }
-        return name.equals(WHOLE_ROW) ? whole(output) : null;
-    }
-
-    private static Expression whole(Seq output) {
-        Expression[] parts = new Expression[2 * output.length()];
-        for (int i = 0; i < output.length(); i++) {
-            parts[2 * i] = Literal$.MODULE$.apply(((Attribute) output.apply(i)).name());
-            parts[2 * i + 1] = (Attribute) output.apply(i);
-        }
-        return new CreateNamedStruct(ArraySeq.unsafeWrapArray(parts));
+        return null;
     }
 }
 """

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _NAMES = ("v", "w", "x")  # of columns that come and go; `k` stays
 _MODES: tuple[Mode, ...] = ("auto", "predicate", "rows", "rows")
-OF_A_CUT = 40  # of 256 deletes: told by their ids, without a draw
 _KINDS = (
     ["write"] * 5 + ["delete"] * 6 + ["evolve"] * 3 + ["upsert", "overwrite"] * 2 + ["rewrite"]
 )  # fmt: skip
@@ -46,7 +45,6 @@ class Changes:
         kinds: Of transactions, each as often as it is wanted: in half of all histories few, so that
             those of one kind meet.
         numbers: Of columns to come.
-        cuts: Whether some deletes are of the files of all writers, as of a cut.
     """
 
     world: World
@@ -54,7 +52,6 @@ class Changes:
     now: Callable[[Transaction], Shown]
     kinds: list[str]
     numbers: Iterator[int]
-    cuts: bool = False
 
     def choose_kinds(self) -> None:
         """Few or all."""
@@ -115,29 +112,18 @@ class Changes:
 
     def delete(self, tx: Transaction, asked: Asked) -> None:
         """Delete rows by a predicate; perhaps add others."""
-        random, last = self.world.random, 1 << 62
+        random = self.world.random
         where, met = self._predicate(tx)
         self.world.note(f"deletes where {where}")
         mode = random.choice(_MODES)
-        if self.cuts and tx._intent.transaction_id[1] < OF_A_CUT:
-            now = self.now(tx)
-            tx.delete(self.table, where, cut=self._cut(tx))
-            paths: frozenset[str] | None = frozenset(now.files)
-            last = tx._session._committer.state.revision
-        else:
-            done = tx.delete(self.table, where, mode=mode)
-            now = self.now(tx)
-            of_all = done.tombstones or mode == "predicate"  # it is in conflict with such rows else
-            paths = None if of_all else frozenset(now.files)
+        done = tx.delete(self.table, where, mode=mode)
+        now = self.now(tx)
+        of_all = done.tombstones or mode == "predicate"  # it is in conflict with such rows else
+        paths = None if of_all else frozenset(now.files)
         asked.predicate = met_in(now.columns, met)
-        asked.hides.append(Hides(asked.predicate, paths, last))
+        asked.hides.append(Hides(asked.predicate, paths))
         if random.random() < 0.3:
             self._append(tx, asked)
-
-    def _cut(self, tx: Transaction) -> Snapshot:
-        """What a transaction sees, as a cut: a delete of it is one of the files of all writers."""
-        state = tx._session._committer.state.copy()
-        return Snapshot(self.world.store, state.database, [state], self.world.ambient())
 
     def _predicate(self, tx: Transaction) -> tuple[str, Met]:
         """Of the columns as they are called now: SQL text, and what it is true of."""

@@ -50,7 +50,7 @@ class Changing(Cast):
     def __post_init__(self) -> None:
         self.rows = self.truth.rows = self.truth.rows or RowTruth()
         kinds, numbers = self.rows.kinds, self.rows.numbers
-        self.changes = Changes(self.world, TABLE, self._now, kinds, numbers, cuts=True)
+        self.changes = Changes(self.world, TABLE, self._now, kinds, numbers)
         self.goes_back = GoingBack(self.world, self.truth, self.rows, MARGINS)
 
     def begin(self) -> None:

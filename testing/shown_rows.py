@@ -43,12 +43,10 @@ class File(NamedTuple):
 
 class Hides(NamedTuple):
     """That a transaction deletes rows: those that `met` is true of, in all files that stand before
-    it, or in these alone, or in these as far as they were added by a revision: one that was taken
-    out and came back is another."""
+    it, or in these alone."""
 
     met: Callable[[Row], bool]
     paths: frozenset[str] | None = None
-    last: int = 1 << 62
 
 
 @dataclass(slots=True)
@@ -131,10 +129,8 @@ class Shown:
     def without(self, hides: Iterable[Hides]) -> dict[str, File]:
         """The files with some more rows hidden."""
         files = dict(self.files)
-        for met, paths, last in hides:
+        for met, paths in hides:
             for path in files if paths is None else paths & files.keys():
-                if files[path].order[1] > last:
-                    continue
                 gone = {n for n, row in enumerate(files[path].rows) if met(row)}
                 files[path] = files[path]._replace(hidden=files[path].hidden | gone)
         return files
@@ -144,7 +140,7 @@ class Shown:
         live file is touched by doesn't count."""
         oldest = min((file.order[1] for file in self.files.values()), default=1 << 62)
         own = [one for one in self.tombstones if one[0] > oldest]
-        said = [(t.revision, t.number) for t in state.deletes.own_of_table(table)]
+        said = [(t.revision, t.number) for t in state.deletes.of_table(table)]
         if own != [one for one in said if one[0] > oldest]:
             return f"tombstones {said}, not {own}"
         rows = {
@@ -227,9 +223,8 @@ def said(
             needs.pop(action.remove.path, None)
         elif kind == "tombstone":
             predicate = _predicate_of(asked)
-            last = _last_hidden(action.tombstone, revision)
-            tombstones += [] if action.tombstone.logs else [(revision, number)]
-            older = frozenset(path for path, file in files.items() if file.order[1] <= last)
+            tombstones.append((revision, number))
+            older = frozenset(path for path, file in files.items() if file.order[1] < revision)
             now = replace(before, files=files)
             files = now.without([Hides(predicate, older)])
         elif kind == "row_deletes":
@@ -281,11 +276,6 @@ def _predicate_of(asked: Asked) -> Callable[[Row], bool]:
     if asked.predicate is None:
         raise _Another
     return asked.predicate
-
-
-def _last_hidden(tombstone: wire.Tombstone, revision: int) -> int:
-    """The last revision of whose files a tombstone of a revision holds."""
-    return tombstone.logs[0].revision if tombstone.logs else revision - 1
 
 
 def _numbers_in(item: wire.RowDeletes, body_of: Callable[[str], bytes]) -> set[int]:

@@ -19,15 +19,12 @@ from ..format.names import escape_name
 from ..log.build import require_actions
 from ..log.claims import Claim
 from ..log.deletes import message_of
-from ..log.gist import say_deleted
-from ..read.delete_of_cut import plan_delete_of_cut
 from ..read.delete_plan import matching_rows, plan_delete, refuse_unfit, visible_rows
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .cut_states import cut_tables
 from .deletes_objects import deletes_objects
 from .done import Deleted
-from .other_logs import OtherLogs, refuse_replaced
+from .other_logs import others_give_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from ..log.build import Intent
     from ..log.state import State
     from ..read.delete_plan import DeletePlan
-    from ..read.diff import Comparing
     from .meaning import Meaning
     from .room import Room
     from .session import Session
@@ -67,15 +63,9 @@ class Deleting(ABC):
     def _key_of(self, table: str) -> tuple[str, ...]:
         """The key of a table as this transaction has it; empty for none."""
 
-    def delete(
-        self,
-        table: str,
-        where: str,
-        *,
-        mode: Mode = "auto",
-        cut: Comparing | str | None = None,
-    ) -> Deleted:
-        """Delete the rows of this writer's files that meet a predicate. What is NULL stays.
+    def delete(self, table: str, where: str, *, mode: Mode = "auto") -> Deleted:
+        """Delete the rows of this writer's files that meet a predicate. What is NULL stays. For
+        those of all writers there is `Catalog.delete`.
 
         It holds for files that are committed before: for none of this transaction's, nor for later
         ones. A file of which the log's statistics say that every row goes is removed; of others the
@@ -88,61 +78,56 @@ class Deleting(ABC):
                 each reader decides it; nothing is read now. "rows": files are read now, and the log
                 points to the numbers of their rows. "auto": a predicate, while the table has fewer
                 than 8 of them.
-            cut: A snapshot, or the token of one: the rows of all files that the table has there go,
-                whoever wrote them, and no others. It is done by a predicate, and no file is
-                removed. Cuts with this delete in them don't read the rows; others, and files that
-                their writers write anew later, have them (docs/changing.md, "Deletes in the files
-                of all writers").
         Raises:
-            TableNotFound: This writer's log, or the cut, has no such table.
+            TableNotFound: This writer's log has no such table.
             InvalidPredicate, SchemaConflict: The predicate doesn't fit the table.
             UsageError: The transaction has no room for it, and is as it was; or it has changed the
-                table's columns, or written rows of it anew, before. Or `cut` is none of this
-                database, or is given with mode "rows".
-            InvalidToken, RevisionNotFound, SnapshotPruned: The cut can't be read.
+                table's columns, or written rows of it anew, before.
             FencedError: Another owner has taken the writer over: nothing was written.
             ObjectNotFound, CorruptObject: A file can't be read that must be.
             StorageError: By rows: their numbers can't be put. The transaction is lost.
             FileNotLive (at the commit): A file was removed or rewritten meanwhile.
-            OperationConflict (at the commit): Of a cut: rows of its files stand in others since. By
-                predicate: files came since with types that it can't look at; or it found no file
-                that may hold such rows among others, and one came since.
+            OperationConflict (at the commit): By predicate: files came since with types that it
+                can't look at; or it found no file that may hold such rows among others, and one
+                came since.
             ColumnsChanged (at the commit): By predicate: another commit has changed the columns.
         Requests: 1 LIST, and 1 GET for each new transaction; 1 GET for each piece of statistics of
             the predicate's columns; by rows 1 or more GET a file, and a PUT for 4,096 files.
             Before a file goes as a whole, those of `Catalog.snapshot`: another log may give the
-            table a key. With `cut` those of `Snapshot.files` of it with a predicate; of a token
-            also those of `Catalog.snapshot`; at the commit 1 LIST for each writer of whose files
-            rows may go, and 1 GET for each new transaction of it.
+            table a key.
         """
         with self._intent.asking():
-            return self._delete(table, where, mode, cut)
+            return self._delete(table, where, mode)
 
-    def _delete(self, table: str, where: str, mode: Mode, cut: Comparing | str | None) -> Deleted:
+    def _delete(self, table: str, where: str, mode: Mode, others: Sequence[State] = ()) -> Deleted:
+        """Delete rows of this log's files.
+
+        Args:
+            others: Other logs of the cut whose columns the predicate is about: rows go by number
+                where it looks at some that this log doesn't have.
+        """
         self._check_open("delete")
         self._session.refuse_fenced()
-        _check_mode(mode)
+        check_mode(mode)
         table, where = value_of(table), value_of(where)
         escape_name(table, "table")
         self._intent.refuse_begun(table)
-        if cut is not None:
-            return self._delete_of_cut(table, where, cut, mode)
         gone = {path for own, path in self._removed if own == table}
 
         def planned(state: State) -> tuple[DeletePlan, bytes]:
             known = state.definitions.of(table)
-            return plan_delete(state, table, where, gone), b"" if known is None else known.name
+            plan = plan_delete(state, table, where, gone, others)
+            return plan, b"" if known is None else known.name
 
         plan, columns = self._session.ask_anew(planned)
         if plan.whole and self._files_stay(table):
             plan = plan.without_whole()
-        by_rows = mode == "rows" or (mode == "auto" and plan.live >= MOST_TOMBSTONES)
+        by_rows = mode == "rows" or plan.tombstone is None
+        by_rows = by_rows or (mode == "auto" and plan.live >= MOST_TOMBSTONES)
         found = None
         if by_rows and plan.touched:
             touched_parts = {path: plan.parts[path] for path in plan.touched}
-            rows_of = matching_rows(
-                self._session.wide, list(touched_parts.values()), plan.tombstone
-            )
+            rows_of = matching_rows(self._session.wide, list(touched_parts.values()), plan.wanted)
             stay = partial(self._files_stay, table)
             found = Rows(
                 self._session, table, touched_parts, rows_of, revision=plan.revision, stay=stay
@@ -154,7 +139,7 @@ class Deleting(ABC):
         whole = [*plan.whole, *(found.whole if found else ())]
         actions = [wire.Action(remove=wire.Remove(path=path, table=table)) for path in whole]
         bitmaps = found.bitmaps if found else []
-        if rows is None:
+        if rows is None and plan.tombstone is not None:
             actions += require_actions([form.TOMBSTONES])
             actions.append(wire.Action(tombstone=message_of(plan.tombstone)))
         if bitmaps:
@@ -189,32 +174,17 @@ class Deleting(ABC):
             only_deletes=True, has_key=has_key,
         )  # fmt: skip
         self._intent.claims.append(claim)
-        if is_kept:
+        if is_kept and plan.tombstone is not None:
             self._intent.columns_of.setdefault(table, columns)  # the names that it knows
             self._intent.fits.append(partial(refuse_unfit, plan.tombstone, plan.revision))
-
-    def _delete_of_cut(self, table: str, where: str, cut: Comparing | str, mode: Mode) -> Deleted:
-        refuse_rows(table, mode)
-        tables = cut_tables(self._session, cut, table)
-        plan = plan_delete_of_cut(tables, table, where)
-        if not plan.tombstones:
-            return Deleted(0, 0, 0, 0)
-        actions = require_actions([form.TOMBSTONES])
-        actions += [wire.Action(tombstone=message_of(item)) for item in plan.tombstones]
-        self._room.take(actions)
-        self._intent.actions.extend(actions)
-        say_deleted(self._intent.summary, list(plan.touched), where)
-        look = partial(refuse_replaced, self._session, tables.states, table, plan.touched)
-        self._intent.last_looks.append(look)
-        return Deleted(0, plan.files, len(plan.tombstones), None)
 
     def _files_stay(self, table: str) -> bool:
         """Whether a delete hides all rows of a file instead of letting it go: of a table with a key
         older rows would be read again.
 
-        Requests: none if this log gives it the key; else those of `OtherLogs`.
+        Requests: none if this log gives it the key; else those of `others_give_key`.
         """
-        return bool(self._key_of(table)) or OtherLogs(self._session).give_key(table)
+        return bool(self._key_of(table)) or others_give_key(self._session, table)
 
     def _objects(
         self, bitmaps: Sequence[tuple[wire.RowDeletes, bytes]], before: Sequence[wire.Action]
@@ -235,26 +205,17 @@ class Deleting(ABC):
 def _has_key(session: Session, table: str, state: State) -> bool:
     """Whether a table has a key, by this log or another one."""
     known = state.definitions.of(table)
-    return bool(known is not None and known.key) or OtherLogs(session).give_key(table)
+    return bool(known is not None and known.key) or others_give_key(session, table)
 
 
-def _check_mode(mode: str) -> None:
-    if mode not in get_args(Mode):
-        raise UsageError(f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows")
-
-
-def refuse_rows(table: str, mode: Mode) -> None:
-    """Refuse to delete rows of other writers' files by their numbers.
+def check_mode(mode: str) -> None:
+    """Refuse a way to hide rows that there isn't.
 
     Raises:
-        UsageError: It is asked for.
+        UsageError: There isn't.
     """
-    if mode == "rows":
-        raise UsageError(
-            "Rows of other writers' files can't be deleted by their numbers",
-            key=table,
-            hint='Leave the mode out, or give "predicate"',
-        )
+    if mode not in get_args(Mode):
+        raise UsageError(f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows")
 
 
 class Rows:

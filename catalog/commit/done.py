@@ -63,6 +63,23 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Updated:
+    """What an update does once it is committed.
+
+    Attributes:
+        rows: How many rows get other values.
+        files_removed: Files of which all rows do.
+        files_touched: Files that are left and of which rows are replaced.
+        paths: Of the new files.
+    """
+
+    rows: int
+    files_removed: int
+    files_touched: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Upserted:
     """What an upsert does once it is committed.
 

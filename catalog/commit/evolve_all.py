@@ -16,6 +16,7 @@ from ..data.evolution import evolved
 from ..format.definitions import decode_definition
 from ..format.schema import with_column_id
 from ..log.column_ids import ids_in
+from .change_all import tell_committed
 from .columns import visible_columns
 
 if TYPE_CHECKING:
@@ -85,10 +86,7 @@ def _commit(begun: dict[str, Transaction], done: dict[str, int]) -> None:
         try:
             info = transaction.commit()
         except LakelogError as error:
-            others = ", ".join(f"{other!r} (revision {at})" for other, at in done.items())
-            said = f"Committed in the logs of: {others or 'none'}. Repeat the call for the rest"
-            error.hint = f"{error.hint}. {said}" if error.hint else said
-            error.message = f"The log of {name!r}: {error.message}"
+            tell_committed(error, name, done, list(begun))
             raise
         assert info is not None
         done[name] = info.revision

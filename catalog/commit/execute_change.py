@@ -40,7 +40,6 @@ from .change_plan import WriterCommit
 from .data_file import put_data
 from .deletes_objects import deletes_objects
 from .keeping import keep_files, refuse_late
-from .other_logs import OtherLogs
 from .plan_change import lost_schemas
 from .session import Session
 
@@ -123,11 +122,6 @@ class Execution:
 
     def _commit_files(self, session: Session, prepared: Prepared) -> int:
         intent = self._intent(session, prepared)
-        if self._kind == "restore":
-            others = OtherLogs(session, prepared.heads)
-            for table in prepared.change.tables:
-                others.rely_on(table)
-            intent.last_looks.append(others.refuse_outdated)
         self._delete_rows(session, intent, prepared)
         if not intent.again:
             return session.commit(intent).revision

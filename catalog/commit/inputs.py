@@ -35,7 +35,6 @@ from ..read.file_parts import file_parts
 from ..read.hidden import with_hidden
 from ..read.in_place import keyed
 from ..read.rows_met import judge_files
-from ..read.scopes import Scopes
 from ..read.table_facts import TableFacts
 from ..wire import lakelog_transaction_pb2 as wire
 from .spots import not_live
@@ -160,12 +159,10 @@ def overwritten(
     where: Any,
     partition: str | None,
     data: pa.Schema,
-    others: Sequence[State],
 ) -> Inputs:
     """What an overwrite takes out, and what of it has rows that stay.
 
     Args:
-        others: The other logs of the database: they may delete rows of this one's files.
         where: SQL text or a pyarrow expression; None: all rows.
         partition: Only rows of files of this one; None: of any.
         data: The schema of what comes.
@@ -193,23 +190,18 @@ def overwritten(
         partly = rows.filter(array(some & ~every))
         paths = [*_list(whole, "path"), *_list(partly, "path")]
         claim = Claim(table, state.revision, words, partial(asks.may_hold, wanted))
-        scopes, of = Scopes([state, *others]), (files, known)
-        groups = _groups(state, table, of, partly, scopes)
-        hides = scopes.hides(state, table)
-        unread = _parts(state, table, of, whole, scopes) if hides else []
+        of = (files, known)
+        groups = _groups(state, table, of, partly)
+        unread = _parts(state, table, of, whole) if state.deletes.hide(table) else []
         hidden = [part for part in unread if part.hidden is not None]
         return Inputs(paths, groups, sum(_list(whole, "row_count")), hidden, wanted, claim)
 
     return _counted(session, session.ask(asked))
 
 
-def named(
-    session: Session, intent: Intent, table: str, paths: Sequence[str], others: Sequence[State]
-) -> Inputs:
+def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) -> Inputs:
     """Files of a table that are taken out and read.
 
-    Args:
-        others: As for `overwritten`.
     Raises:
         FileNotLive: One is not live in this table.
     """
@@ -222,8 +214,7 @@ def named(
             return lacking
         rows = files.table(table, whole=True)
         wanted = pc.is_in(rows.column("path"), column(paths, pa.string()))
-        scopes = Scopes([state, *others])
-        groups = _groups(state, table, (files, known), rows.filter(wanted), scopes)
+        groups = _groups(state, table, (files, known), rows.filter(wanted))
         return Inputs(list(paths), groups, claim=Claim(table, state.revision))
 
     found = session.ask(asked)
@@ -247,24 +238,24 @@ def _hidden_rows(session: Session, parts: Sequence[FilePart]) -> int:
 
 
 def _parts(
-    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table, scopes: Scopes
+    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table
 ) -> list[FilePart]:
     """Files with what reading them takes, in their order."""
     definition = state.definitions.of(table)
     forms = {one.fingerprint: shown(one.schema, definition) for one in of[1].of_table(table)}
     folder = base_folder(state.writer, state.database)
     parts = keyed(file_parts(rows, folder, forms.__getitem__, {}, {}), folder, state)
-    if not scopes.hides(state, table):
+    if not state.deletes.hide(table):
         return list(parts)
     facts = TableFacts(state, table, of, as_stored=True)
-    return list(with_hidden(parts, rows, state, facts, scopes))
+    return list(with_hidden(parts, rows, state, facts))
 
 
 def _groups(
-    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table, scopes: Scopes
+    state: State, table: str, of: tuple[Files, KnownSchemas], rows: pa.Table
 ) -> list[Group]:
     rows = by_commit(rows)
-    parts = _parts(state, table, of, rows, scopes)
+    parts = _parts(state, table, of, rows)
     groups: dict[tuple[str, tuple[bytes, bytes]], Group] = {}
     clocks = zip(_list(rows, "first_clock"), _list(rows, "last_clock"), strict=True)
     for part, clock in zip(parts, clocks, strict=True):

@@ -21,7 +21,7 @@ from ..log.gist import say_rewritten
 from ..scalars import value_of
 from .done import Replaced, RowDelta
 from .meaning import rows_lost
-from .other_logs import OtherLogs
+from .other_logs import others_give_key
 from .readable import check_on_conflict
 from .row_streams import (
     Counted,
@@ -72,20 +72,17 @@ class Operations(ABC):
     def _unless_changed(self, table: str, asked: Callable[[], None]) -> None:
         """Ask something of a table's columns, which isn't refused from a log that is long past."""
 
-    def _others(self, table: str) -> OtherLogs:
-        """The other logs of the database, which may delete rows of this one's files. A table with a
-        key is refused: older rows would be read again if files went, and the clocks of rows that
-        are written anew together would be one.
+    def _refuse_keyed(self, table: str) -> None:
+        """Refuse a table with a key: older rows would be read again if files went, and the clocks
+        of rows that are written anew together would be one.
 
         Raises:
             UsageError: It has one.
-        Requests: those of `OtherLogs`; 1 LIST, and 1 GET for each new transaction, if this log
-            gives it the key.
+        Requests: those of `others_give_key`; 1 LIST, and 1 GET for each new transaction, if this
+            log gives it the key.
         """
         self._unless_changed(table, lambda: _refuse_key(table, has_key=bool(self._key_of(table))))
-        others = OtherLogs(self._session)
-        _refuse_key(table, has_key=others.give_key(table))
-        return others
+        _refuse_key(table, has_key=others_give_key(self._session, table))
 
     @abstractmethod
     def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
@@ -180,7 +177,7 @@ class Operations(ABC):
             OperationConflict (at the commit): A file came meanwhile that may hold rows which meet
                 `where`, or one of those that were taken out is gone.
         Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read;
-            1 PUT a file. At the commit 1 LIST, and 1 LIST for each other writer.
+            1 PUT a file; 1 LIST for each other writer, which may give the table a key.
         """
         from ..data.dataframes import to_batches
         from .inputs import overwritten
@@ -191,16 +188,16 @@ class Operations(ABC):
         escape_name(table, "table")
         schema, batches = to_batches(data)
         refuses = check_on_conflict(on_conflict)
-        others = self._others(table)
+        self._refuse_keyed(table)
         shows = self._shows(table, schema, checked=refuses)
         found = overwritten(
             self._session, self._intent, table,
-            where=where, partition=partition, data=shows.schema, others=others.states,
+            where=where, partition=partition, data=shows.schema,
         )  # fmt: skip
         checked = found.wanted if validate else None
         incoming = Counted(within(batches, shows, checked, table, where))
         with self._meaning.doing("overwrite", table):
-            self._begin(table, found, others)
+            self._begin(table, found)
             paths = self._written(
                 table, schema, incoming, partition or "", partition_by=partition_by, clock=clock,
                 file_bytes=file_bytes, on_conflict=on_conflict, bloom=bloom,
@@ -232,11 +229,11 @@ class Operations(ABC):
 
         self._meaning.check_whole()
         table, partition = value_of(table), value_of(partition)
-        others = self._others(table)
+        self._refuse_keyed(table)
         shows = self._shows(table, schema, checked=False)
         found = overwritten(
             self._session, self._intent, table,
-            where=where, partition=partition, data=shows.schema, others=others.states,
+            where=where, partition=partition, data=shows.schema,
         )  # fmt: skip
         read, rows, kept = 0, sum(group.rows for group in found.groups), 0
         for group in found.groups:
@@ -285,7 +282,7 @@ class Operations(ABC):
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
-        others = self._others(table)
+        self._refuse_keyed(table)
         if isinstance(remove, str | bytes):
             raise UsageError(
                 f"remove= is a list of paths, not {remove!r:.80}", hint=f"Give [{remove!r:.80}]"
@@ -299,9 +296,9 @@ class Operations(ABC):
             )
         if data is not None and order:
             raise UsageError("sort_by= is for rows that are read", hint="Sort the data before")
-        found = named(self._session, self._intent, table, paths, others.states)
+        found = named(self._session, self._intent, table, paths)
         with self._meaning.doing("rewrite", table):
-            self._begin(table, found, others)
+            self._begin(table, found)
             if data is None:
                 done = self._regrouped(table, found, order, file_bytes=file_bytes, bloom=bloom)
             else:
@@ -312,13 +309,11 @@ class Operations(ABC):
         say_rewritten(self._intent.summary, done.rows_rewritten)
         return done
 
-    def _begin(self, table: str, found: Inputs, others: OtherLogs) -> None:
+    def _begin(self, table: str, found: Inputs) -> None:
         """Take the files out first: the footers of those that come then say what they replace."""
         self._intent.rewritten.add(table)
         if any(part.hidden is not None for group in found.groups for part in group.parts):
             self._intent.hidden.add(table)
-        others.rely_on(table)
-        self._intent.last_looks.append(others.refuse_deleted)
         if found.claim is not None:
             self._intent.claims.append(found.claim)
         self._uploads.wait()  # a file of this transaction may be read

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
-    from .restored_rows import Cuts
 
 
 class Prepared(NamedTuple):
@@ -49,7 +48,6 @@ class Prepared(NamedTuple):
         back_to: restore: the state that it goes back to.
         bitmaps: restore: rows that are to be deleted of files that stay or come back.
         definitions: restore: what it says anew of the columns of tables.
-        heads: restore: the newest states of all logs that were looked at.
     """
 
     change: WriterChange
@@ -57,18 +55,14 @@ class Prepared(NamedTuple):
     back_to: State
     bitmaps: Sequence[tuple[wire.RowDeletes, bytes]] = ()
     definitions: Sequence[wire.Definition] = ()
-    heads: Sequence[State] = ()
 
 
-def plan_restore(
-    store: Store, head: State, back_to: State | None, cuts: Cuts, table: str | None
-) -> Prepared:
+def plan_restore(store: Store, head: State, back_to: State | None, table: str | None) -> Prepared:
     """What takes a log back.
 
     Args:
         store: A `WideStore`.
         back_to: The earlier state; None: the cut has nothing of this log.
-        cuts: Of which these states are.
         table: The only one; None: all.
     Raises:
         UsageError: The cut is of another log.
@@ -95,7 +89,7 @@ def plan_restore(
     files = changed_files(Pair(head, target), table)
     forgotten = tuple(sorted({entry.table for entry in lost_schemas(head, target, table)}))
     definitions = restored_columns(head, target, table)
-    rows = restored_rows(store, (head, target), cuts, files, table)
+    rows = restored_rows(store, (head, target), files, table)
     change = replace(
         _change(head, files),
         to=_token(target),
@@ -103,7 +97,7 @@ def plan_restore(
         deletes=rows.changes,
         columns=tuple(message.table for message in definitions),
     )
-    return Prepared(change, head, target, rows.bitmaps, definitions, cuts.now.states)
+    return Prepared(change, head, target, rows.bitmaps, definitions)
 
 
 def _is_earlier(back_to: State, head: State) -> bool:
@@ -185,34 +179,6 @@ def refuse_lost_key(heads: Sequence[State], everyone: Sequence[State], table: st
             hint="Give the table its key in the other logs first (`catalog.evolve(key=...)`), or "
             "drop it for all writers",
         )
-
-
-def left_deleted(
-    prepared: Sequence[Prepared], others: Sequence[State], table: str | None
-) -> list[str]:
-    """What those who go back have deleted since in files of logs that don't, as notes.
-
-    Args:
-        others: The heads of logs that stay as they are.
-    """
-    names = {state.log.log_id: state.writer for state in others if state.log is not None}
-    found = []
-    for each in prepared:
-        known = {
-            names[at.log_id]
-            for name, items in each.head.deletes.tombstones.items()
-            for item in items
-            for at in item.logs
-            if table in (None, name) and item.revision > each.back_to.revision
-            if at.log_id in names
-        }
-        if known:
-            whose = some_names(sorted(known))
-            found.append(
-                f"Rows that {each.head.writer} has deleted of files of {whose} stay deleted: these "
-                "are not taken back"
-            )
-    return found
 
 
 def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | None) -> None:

@@ -2,7 +2,7 @@
 added again so that rows come back, and which rows are to be deleted of them.
 
 Deletes are never taken back. But a file that is added again is free of all that was said of it
-before, by its own log and by others, and rows of it can be deleted by number in the same
+before, and rows of it can be deleted by number in the same
 transaction.
 
 Source: docs/changing.md, "Going back"; docs/format.md, sections 5.6 and 5.7.
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..data.file_part import FilePart
     from ..data.hidden import Hidden
     from ..log.state import State
-    from ..read.scopes import Scopes
 
 _AT_ONCE = 4
 _NO_ROWS = np.zeros(0, np.int64)
@@ -72,31 +71,14 @@ class _File(NamedTuple):
     is_live: bool
 
 
-class Cuts(NamedTuple):
-    """Of which files deletes hold.
-
-    Attributes:
-        now: At the newest revisions of all logs.
-        then: At the cut that is gone back to; of logs that stay as they are, now.
-    """
-
-    now: Scopes
-    then: Scopes
-
-
 def restored_rows(
-    store: Store,
-    states: tuple[State, State],
-    cuts: Cuts,
-    files: pa.Table,
-    only: str | None,
+    store: Store, states: tuple[State, State], files: pa.Table, only: str | None
 ) -> RestoredRows:
     """Compare the rows that are deleted of the files of two states of a log.
 
     Args:
         store: A `WideStore`.
         states: The newest one, and the one that is gone back to.
-        cuts: Of which these are.
         files: Those that come and go (`FILE_CHANGES`).
         only: A table; None: all.
     Raises:
@@ -108,10 +90,9 @@ def restored_rows(
     """
     head, back_to = states
     tables = {*head.deletes.tables(), *back_to.deletes.tables()}
-    for state in (*cuts.now.states, *cuts.then.states):
-        tables |= state.deletes.tombstones.keys()
+    tables |= {*head.deletes.tombstones, *back_to.deletes.tombstones}
     wanted = sorted(tables if only is None else tables & {only}, key=str.encode)
-    found = [file for table in wanted for file in _differing(head, back_to, cuts, files, table)]
+    found = [file for table in wanted for file in _differing(head, back_to, files, table)]
     bitmaps = Bitmaps(store)
 
     def rows_of(file: _File) -> tuple[np.ndarray, np.ndarray]:
@@ -125,11 +106,11 @@ def restored_rows(
     return _restored(zip(found, rows, strict=True), head)
 
 
-def _differing(head: State, back_to: State, cuts: Cuts, files: pa.Table, table: str) -> list[_File]:
+def _differing(head: State, back_to: State, files: pa.Table, table: str) -> list[_File]:
     """The files of which other rows may be deleted in the two states."""
     if table not in back_to.schemas.tables():
         return []
-    then, now = hidden_files(cuts.then, back_to, table), hidden_files(cuts.now, head, table)
+    then, now = hidden_files(back_to, table), hidden_files(head, table)
     come: set[str] = set()
     go: set[str] = set()
     columns = (files.column(name).to_pylist() for name in ("change", "table", "path"))

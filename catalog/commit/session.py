@@ -22,6 +22,7 @@ from ...errors import (
 )
 from ...store import Capabilities, Store, WideStore, probe, probe_names
 from ..format.names import check_id
+from ..log.admission import Results, admit
 from ..log.build import forget_action, identity_action
 from ..log.column_ids import forgotten_ids
 from ..log.features import check_writer_features
@@ -293,9 +294,6 @@ class Session:
         due."""
         self.check_process()
         check_commit(intent, self.operations)
-        if not self._committer.attempts.may_stand(intent.transaction_id):
-            for look in intent.last_looks:
-                look()
         return self._queue.commit(intent)
 
     def base(self, app_id: str) -> tuple[int, bytes, int]:
@@ -403,6 +401,20 @@ class Session:
             self._committer.absorb()
             self._committer.refuse_fenced()
             return asked(self._committer.state)
+
+    def refuse_unfit(self, intent: Intent) -> None:
+        """Refuse an intent that could not be committed onto what the log says now.
+
+        Raises:
+            LakelogError: As its commit would.
+        """
+        results: Results = {}
+        with self._guard:
+            self._committer.absorb()
+            admit(self._committer.state, [intent], results, self._committer._limits())
+        found = results.get(intent.transaction_id)
+        if isinstance(found, LakelogError):
+            raise found
 
     def folds_names(self) -> bool:
         """Whether the store takes several spellings of a name for one.

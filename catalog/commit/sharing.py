@@ -123,13 +123,12 @@ class Sharing:
         from .inputs import overwritten
 
         tx, table = self._tx, self._table
-        others = tx._others(table)
+        tx._refuse_keyed(table)
         found = overwritten(
-            tx._session, tx._intent, table,
-            where=self._where, partition=None, data=schema, others=others.states,
-        )  # fmt: skip
+            tx._session, tx._intent, table, where=self._where, partition=None, data=schema
+        )
         with tx._meaning.doing("overwrite", table):
-            tx._begin(table, found, others)
+            tx._begin(table, found)
         return found
 
     def finish(self, parts: Iterable[Part]) -> Replaced:

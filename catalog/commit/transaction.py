@@ -33,8 +33,8 @@ from .own_schemas import OwnSchemas, fitted
 from .readable import check_on_conflict
 from .room import Room
 from .spots import Added, NewFile, new_spots, not_live, path_of
+from .updating import Updating
 from .uploads import Uploads
-from .upserting import Upserting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Transaction(Evolving, Upserting, Operations):
+class Transaction(Evolving, Updating, Operations):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A

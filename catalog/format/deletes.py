@@ -14,14 +14,11 @@ import numpy as np
 from ...errors import CorruptObject, InvalidPath
 from .definitions import definition_problem
 from .names import (
-    MAX_INCARNATION,
-    MAX_REVISION,
     check_path,
     fits_name,
-    is_id,
     parse_deletes_file,
 )
-from .segments import MAX_NUMBER, MAX_TIME_US
+from .segments import MAX_NUMBER
 
 if TYPE_CHECKING:
     from ..wire import lakelog_transaction_pb2 as wire
@@ -46,31 +43,11 @@ def tombstone_problem(item: wire.Tombstone) -> str:
         return f"names a path that no log may hold: {error.message}"
     if not all(low < high for low, high in itertools.pairwise(paths)):
         return "deletes rows of files out of order"
-    if problem := _logs_problem(item):
-        return problem
     if not item.HasField("columns"):
         return ""
     if item.columns.table != item.table or not item.columns.columns:
         return "deletes rows by columns of another table, or by none"
     return definition_problem(item.columns)
-
-
-def _logs_problem(item: wire.Tombstone) -> str:
-    if item.paths and item.logs:
-        return "deletes rows of files by their paths and by their logs"
-    if not all(low.log_id < high.log_id for low, high in itertools.pairwise(item.logs)):
-        return "deletes rows of logs out of order"
-    for at in item.logs:
-        sound = (
-            is_id(at.writer)
-            and len(at.log_id) == len(at.transaction_id) == 16
-            and 1 <= at.incarnation <= MAX_INCARNATION
-            and at.revision <= MAX_REVISION
-            and 0 < at.committed_at_us < MAX_TIME_US
-        )
-        if not sound:
-            return "deletes rows of a log at no place that can be"
-    return ""
 
 
 def row_deletes_problem(item: wire.RowDeletes) -> str:

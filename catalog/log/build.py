@@ -61,7 +61,6 @@ class Intent:
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
         hidden: Those of them of whose files rows were deleted, and not written anew.
         fits: What is held against the state that it is to be committed onto; they raise.
-        last_looks: What is looked at right before it is sent, unless it may stand; they raise.
         again: Files of an earlier state that are added once more, after all actions.
         last: Actions that come after these: rows of them that are deleted.
         counted: By table and path the revision at which all rows of a file were found deleted that
@@ -85,7 +84,6 @@ class Intent:
     rewritten: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
     fits: list[Callable[[State], None]] = field(default_factory=list)
-    last_looks: list[Callable[[], None]] = field(default_factory=list)
     again: Sequence[Rows] = ()
     last: list[wire.Action] = field(default_factory=list)
     counted: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -250,9 +250,7 @@ def _write_applications(state: State, sink: PieceSink) -> None:
 
 
 def _write_history(state: State, sink: PieceSink, retained_from: int) -> None:
-    assert state.log is not None
-    # Tombstones of other logs name revisions of incarnations before by what the history knows.
-    retained_from = min(retained_from, state.revision) if state.log.incarnation == 1 else 0
+    retained_from = min(retained_from, state.revision)
     history = state.load_history()
     old = [p for p in history.pieces if p.segment.last_revision >= retained_from]
     start = size_of_merge([piece.rows for piece in old], len(history.rows))

@@ -42,8 +42,7 @@ def write_deletes(state: State, sink: PieceSink) -> list[str]:
 
 
 def _drop_spent(state: State, found: Deletes) -> None:
-    """Leave out tombstones that no live file is older than: what is added from here on is newer.
-    Which files other logs have is not known here."""
+    """Leave out tombstones that no live file is older than: what is added from here on is newer."""
     removed = {
         action.remove.table
         for transaction in state.tail
@@ -52,11 +51,7 @@ def _drop_spent(state: State, found: Deletes) -> None:
     }
     for table in removed & found.tombstones.keys():
         oldest = pc.min(state.files.table(table).column("revision")).as_py()
-        kept = [
-            t
-            for t in found.tombstones[table]
-            if t.logs or (oldest is not None and oldest < t.revision)
-        ]
+        kept = [t for t in found.tombstones[table] if oldest is not None and oldest < t.revision]
         found.tombstones[table] = kept
         if not kept:
             del found.tombstones[table]

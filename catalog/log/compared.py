@@ -21,7 +21,6 @@ from .live_rows import live_files, live_rows, without
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from .deletes import LogAt
     from .known_schemas import SchemaEntry
     from .state import State
 
@@ -56,9 +55,6 @@ _ROWS: Final = pa.schema(
         ("exact", pa.bool_()),
     ]
 )
-
-
-_Named = dict[bytes, dict[str, list[tuple[str, int, int, "LogAt"]]]]
 
 
 class Pair(NamedTuple):
@@ -165,7 +161,6 @@ def _rows(pairs: Sequence[Pair], only: str | None) -> pa.Table:
     """How many files, rows and bytes came and went, by table and writer. `exact`: no rewrite lies
     between, which takes rows out and puts them in again, and no row of a file was deleted."""
     found = []
-    named = [_named(pairs, at) for at in (0, 1)]
     for pair in pairs:
         files = changed_files(pair, only)
         if not files.num_rows:
@@ -173,16 +168,10 @@ def _rows(pairs: Sequence[Pair], only: str | None) -> pa.Table:
         rewritten = _rewritten(pair)
         for table, sums in _sums(files).items():
             exact = rewritten is not None and "" not in rewritten and table not in rewritten
-            exact = exact and not any(_hides(state, table) for state in pair)
-            exact = exact and not any(table in _of(pair, each) for each in named)
+            exact = exact and not any(state.deletes.hide(table) for state in pair)
             found.append((table, pair.writer, *sums, exact))
     found.sort(key=lambda row: (str(row[0]).encode(), row[1]))
     return rows_to_table(found, _ROWS)
-
-
-def _hides(state: State, table: str) -> bool:
-    """Whether rows of files of a table may be hidden by deletes."""
-    return bool(state.deletes.of_table(table) or state.deletes.rows_of(table))
 
 
 def _sums(files: pa.Table) -> Mapping[str, list[int]]:
@@ -222,12 +211,10 @@ def _rewritten(pair: Pair) -> set[str] | None:
 def _in_place(pairs: Sequence[Pair], only: str | None) -> pa.Table:
     """What makes rows read otherwise though their files are the same: deletes, and definitions."""
     found = []
-    named = [_named(pairs, at) for at in (0, 1)]
     for pair in pairs:
-        touched = _touched_in_place(pair).union(*(_of(pair, each) for each in named))
-        for table in sorted(touched, key=str.encode):
+        for table in sorted(_touched_in_place(pair), key=str.encode):
             if only in (None, table):
-                found += [(table, pair.writer, what) for what in _differs(pair, table, named)]
+                found += [(table, pair.writer, what) for what in _differs(pair, table)]
     return rows_to_table(found, _IN_PLACE)
 
 
@@ -239,28 +226,10 @@ def _touched_in_place(pair: Pair) -> set[str]:
     return found
 
 
-def _named(pairs: Sequence[Pair], at: int) -> _Named:
-    """The tombstones of a cut that name logs, by log id and table."""
-    found: _Named = {}
-    for state in (pair[at] for pair in pairs):
-        for table, items in state.deletes.tombstones.items():
-            for item, log in ((each, log) for each in items for log in each.logs):
-                said = (state.writer, item.revision, item.number, log)
-                found.setdefault(log.log_id, {}).setdefault(table, []).append(said)
-    return found
-
-
-def _of(pair: Pair, named: _Named) -> Mapping[str, list[tuple[str, int, int, LogAt]]]:
-    """Those of one log, by table."""
-    log = pair.after.log or pair.before.log
-    return {} if log is None else named.get(log.log_id, {})
-
-
-def _differs(pair: Pair, table: str, named: Sequence[_Named]) -> Iterator[str]:
-    own = [state.deletes.own_of_table(table) for state in pair]
+def _differs(pair: Pair, table: str) -> Iterator[str]:
+    tombstones = [state.deletes.of_table(table) for state in pair]
     rows = [state.deletes.rows_of(table) for state in pair]
-    others = [_of(pair, each).get(table) for each in named]
-    if own[0] != own[1] or rows[0] != rows[1] or others[0] != others[1]:
+    if tombstones[0] != tombstones[1] or rows[0] != rows[1]:
         yield "deletes"
     before, after = (state.definitions.of(table) for state in pair)
     keys = [() if found is None else found.key for found in (before, after)]

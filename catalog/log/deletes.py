@@ -1,8 +1,8 @@
 """The deletes of a log: tombstones, and rows of files by number. Pure.
 
-A tombstone says of all files of lower revisions, or of those that some logs had, which rows are
-gone; row deletes say it of one file, and go with it. Both are what a checkpoint says and what
-transactions have said since.
+A tombstone says of all files of lower revisions which rows are gone; row deletes say it of one
+file, and go with it. Both are of files of their own log alone. They are what a checkpoint says,
+and what transactions have said since.
 
 Source: docs/format.md, sections 5.6, 5.7 and 6.8.
 """
@@ -10,8 +10,8 @@ Source: docs/format.md, sections 5.6, 5.7 and 6.8.
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -38,26 +38,6 @@ _File = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class LogAt:
-    """A log at one of its revisions.
-
-    Attributes:
-        writer: Whose it was; for people.
-        log_id, incarnation: Which log, in which of its lives.
-        revision: Of it.
-        transaction_id: Of the last member of that revision.
-        committed_at_us: When that was committed.
-    """
-
-    writer: str
-    log_id: bytes
-    incarnation: int
-    revision: int
-    transaction_id: bytes
-    committed_at_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class Tombstone:
     """A predicate that hides rows of files of lower revisions.
 
@@ -69,7 +49,6 @@ class Tombstone:
         revision: That committed it.
         number: Its place among the actions of that transaction.
         where: The object that says it, for errors.
-        logs: Of whose files alone, up to where each is named; none: of those of its own log.
     """
 
     table: str
@@ -79,20 +58,6 @@ class Tombstone:
     number: int
     where: str = field(default="", compare=False)
     paths: tuple[str, ...] = ()
-    logs: tuple[LogAt, ...] = ()
-
-
-class Holding(NamedTuple):
-    """A tombstone, and of which files of a log it holds.
-
-    Attributes:
-        below: Of those of revisions below this one.
-        teller: The writer in whose log it is.
-    """
-
-    tombstone: Tombstone
-    below: int
-    teller: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +118,9 @@ class Deletes:
         """The tombstones of a table, oldest first."""
         return self.tombstones.get(table, [])
 
-    def own_of_table(self, table: str) -> list[Tombstone]:
-        """Those that hold of this log's own files of lower revisions, oldest first."""
-        return [item for item in self.of_table(table) if not item.logs]
+    def hide(self, table: str) -> bool:
+        """Whether rows of a table's files may be hidden."""
+        return bool(self.of_table(table) or self.rows_of(table))
 
     def rows_of(self, table: str) -> dict[str, list[RowDeletes]]:
         """By path the row deletes of a table's files; not to be changed."""
@@ -257,13 +222,7 @@ class Deletes:
                 self._end((action.remove.table, action.remove.path), _GONE)
             elif kind == "forget":
                 for table in action.forget.tables:
-                    self._forget(table)
-
-    def _forget(self, table: str) -> None:
-        """What is said of other logs' files holds on."""
-        kept = [item for item in self.tombstones.pop(table, ()) if item.logs]
-        if kept:
-            self.tombstones[table] = kept
+                    self.tombstones.pop(table, None)
 
     def _apply_rows(self, item: wire.RowDeletes, revision: int, number: int) -> None:
         file = (item.table, item.path)
@@ -328,20 +287,13 @@ def _entry(row: dict[str, object]) -> RowDeletes:
 def tombstone_of(item: wire.Tombstone, revision: int, number: int, where: str) -> Tombstone:
     """A tombstone of a message."""
     columns = item.columns.SerializeToString(deterministic=True)
-    logs = tuple(_log_at(at) for at in item.logs)
-    return Tombstone(
-        item.table, item.predicate, columns, revision, number, where, tuple(item.paths), logs
-    )
-
-
-def _log_at(at: wire.LogAt) -> LogAt:
-    return LogAt(*(getattr(at, name) for name in LogAt.__slots__))
+    paths = tuple(item.paths)
+    return Tombstone(item.table, item.predicate, columns, revision, number, where, paths)
 
 
 def message_of(item: Tombstone) -> wire.Tombstone:
     """A tombstone as a message."""
     found = wire.Tombstone(table=item.table, predicate=item.predicate, paths=item.paths)
-    found.logs.extend(wire.LogAt(**asdict(at)) for at in item.logs)
     if item.columns:
         found.columns.ParseFromString(item.columns)
     return found

@@ -57,7 +57,7 @@ def _different_deletes(one: State, other: State) -> list[str]:
             tombstones = [
                 t
                 for t in state.deletes.of_table(table)
-                if t.logs or (oldest is not None and oldest < t.revision)
+                if oldest is not None and oldest < t.revision
             ]
             said.append((tombstones, state.deletes.rows_of(table)))
         if said[0] != said[1]:

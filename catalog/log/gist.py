@@ -34,8 +34,7 @@ _WHERE_CHARS: Final = 1_000
 # The token that a commit goes back to, or prepares to: people see them.
 RESTORE: Final = PREFIX + "restore"
 KEEPS: Final = PREFIX + "keeps"
-DELETES_OF: Final = PREFIX + "deletes_of"  # writers of whose files rows are deleted
-_SHOWN: Final = {RESTORE, KEEPS, DELETES_OF}
+_SHOWN: Final = {RESTORE, KEEPS}
 NAMED: Final = 8  # tables: a commit may touch a hundred thousand
 
 
@@ -57,19 +56,6 @@ class Gist(NamedTuple):
     words: str | None
     rows_rewritten: int | None = None
     where: str | None = None
-
-
-def say_deleted(summary: dict[str, str], writers: Sequence[str], where: str) -> None:
-    """Say in a member's summary of whose files it deletes rows.
-
-    Args:
-        writers: More than its own, perhaps.
-        where: Which rows; what was said before is kept.
-    """
-    named = _names(summary.get(DELETES_OF)) or []
-    some = sorted({*named, *writers})[:NAMED]
-    summary[DELETES_OF] = json.dumps(some, ensure_ascii=False)
-    _say_where(summary, where)
 
 
 def say_rewritten(summary: dict[str, str], rows: int, where: str | None = None) -> None:

@@ -30,14 +30,13 @@ from .part import Part, batch_parts
 from .touched import NUL, Touched, View, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..format.objects import DecodedTransaction
     from ..wire import lakelog_transaction_pb2 as wire
-    from .deletes import Holding
     from .known_schemas import SchemaEntry
     from .state import State
-    from .touched import Event, Marks
+    from .touched import Marks
 
 INSERT: Final = 1
 DELETE: Final = -1
@@ -45,49 +44,27 @@ GONE: Final = -1  # the place of no view: the file isn't live
 WHOLE: Final = 0  # that of all rows
 
 # Beside the columns of FILES: file and event by numbers; whether rows of it went (-1) or came, by
-# what hid rows of it before and after the commit (places in `views`); whether that is the only step
-# that counts of the file; where it stands among the others of the log; and whose commit it is (a
-# place in `tellers`). `revision` is the one of this log at which, or after which, that was.
+# what hid rows of it before and after the commit (places in `views`); and whether that is the only
+# step that counts of the file. `revision` is that of the commit.
 STEP_COLUMNS: Final = pa.schema(
     [
         *FILES_COLUMNS,
         *(pa.field(name, pa.int64(), nullable=False) for name in ("file", "event")),
         *(pa.field(name, pa.int32(), nullable=False) for name in ("sign", "before", "after")),
         pa.field("alone", pa.bool_(), nullable=False),
-        pa.field("order", pa.int64(), nullable=False),
-        pa.field("teller", pa.int32(), nullable=False),
     ]
 )
 _NAMED: Final = ("path", "partition", "schema_fingerprint")
 
 
 class _Event(NamedTuple):
-    """An event of `Touched`; `before` and `after` are places in `views`, `teller` in `tellers`.
-
-    Attributes:
-        order: Twice the revision; one more for what others told of the files of up to there.
-    """
+    """An event of `Touched` by a revision; `before` and `after` are places in `views`."""
 
     name: bytes
     before: int
     after: int
     rewrite: bool
-    order: int
-    teller: int
-
-
-class Told(NamedTuple):
-    """A tombstone that names the log, told between the two states.
-
-    Attributes:
-        holding: Of which of its files it holds.
-        revision: That told it, of the teller's log.
-        after: The revision of this log after which it is taken to hold.
-    """
-
-    holding: Holding
     revision: int
-    after: int
 
 
 @dataclass(slots=True)
@@ -103,7 +80,6 @@ class Steps:
         schemas: By fingerprint those that files of the steps may have.
         views: What hides rows of files, by the places that steps have: nothing, at place `WHOLE`.
         times: When each commit of the log was, µs.
-        tellers: Writer and revision of the commits that events are of.
         digests: That of each commit's object.
         definitions: What commits said of the table's columns, in order.
         deleting: The commits that say a delete of the table, whether it met any row or not.
@@ -118,7 +94,6 @@ class Steps:
     schemas: dict[bytes, SchemaEntry] = field(default_factory=dict)
     views: list[View] = field(default_factory=lambda: [View()])
     times: dict[int, int] = field(default_factory=dict)
-    tellers: dict[tuple[str, int], int] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
     definitions: list[DefinitionEntry] = field(default_factory=list)
     deleting: set[int] = field(default_factory=set)
@@ -129,7 +104,6 @@ class Steps:
     _facts: list[pa.Table] = field(default_factory=list)  # of files, with the columns of FILES
     _events: list[_Event] = field(default_factory=list)
     _places: dict[View, int] = field(default_factory=lambda: {View(): WHOLE})
-    _hidden: dict[tuple[int, int], int] = field(default_factory=dict)  # by file and view, how many
     _touched: Touched = field(init=False)
 
     def __post_init__(self) -> None:
@@ -172,25 +146,15 @@ class Steps:
                 self.removed[action.remove.path] = revision
             else:
                 touched.mark(action, revision, position)
-                self._tell(action, transaction)
+                self._learn_of(action, transaction)
         if adds:
             self._facts.append(files_rows(adds, [revision] * len(adds)))
-        self._note(touched.end(transaction), 2 * revision, (self.before.writer, revision))
+        self._events += (
+            _Event(name, self._place(before), self._place(after), rewrite, revision)
+            for name, before, after, rewrite in touched.end(transaction)
+        )
 
-    def tell(self, told: Told) -> None:
-        """What another log says of this one's files, or this one of files by its name, between two
-        commits."""
-        teller = (told.holding.teller, told.revision)
-        own = teller == (self.before.writer, told.after)
-        self._note(self._touched.hold(told.holding), 2 * told.after + (not own), teller)
-
-    def _note(self, events: Iterable[Event], order: int, teller: tuple[str, int]) -> None:
-        for name, before, after, rewrite in events:
-            places = (self._place(before), self._place(after))
-            place = self.tellers.setdefault(teller, len(self.tellers))
-            self._events.append(_Event(name, *places, rewrite, order, place))
-
-    def _tell(self, action: wire.Action, transaction: DecodedTransaction) -> None:
+    def _learn_of(self, action: wire.Action, transaction: DecodedTransaction) -> None:
         """What an action says of schemas and columns, and that it deletes."""
         kind = action.WhichOneof("kind")
         if kind == "tombstone":
@@ -246,9 +210,10 @@ class Steps:
             CorruptObject: A file was removed that nothing says was there.
         """
         facts, at, events = self._found()
-        kept = ~(events["rewrite"] & np.isin(events["order"], self._believed(facts, at, events)))
+        rewrites = self._believed(facts, at, events)
+        kept = ~(events["rewrite"] & np.isin(events["revision"], rewrites))
         at, events = at[kept], {name: values[kept] for name, values in events.items()}
-        before, after, order = events["before"], events["after"], events["order"]
+        before, after, revision = events["before"], events["after"], events["revision"]
         sign = (after >= WHOLE).astype(np.int32) - (before >= WHOLE)
         alone, left = np.ones(len(at), np.bool_), np.ones(len(at), np.bool_)
         if net:
@@ -259,23 +224,23 @@ class Steps:
         picks = [np.flatnonzero(left & (sign <= 0)), np.flatnonzero(left & (sign >= 0))]
         chosen = np.concatenate(picks)
         signs = np.repeat(np.array([DELETE, INSERT], np.int32), [len(some) for some in picks])
-        sorted_by = np.lexsort((chosen, signs, order[chosen]))
+        sorted_by = np.lexsort((chosen, signs, revision[chosen]))
         chosen = chosen[sorted_by]
         found = facts.take(array(at[chosen]))
         place = FILES_COLUMNS.get_field_index("revision")
-        found = found.set_column(place, FILES_COLUMNS.field(place), array(order[chosen] >> 1))
-        more = [each[chosen] for each in (before, after, alone, order, events["teller"])]
+        found = found.set_column(place, FILES_COLUMNS.field(place), array(revision[chosen]))
+        more = [each[chosen] for each in (before, after, alone)]
         columns = [array(each) for each in (at[chosen], chosen, signs[sorted_by], *more)]
         return pa.Table.from_arrays([*found.columns, *columns], schema=STEP_COLUMNS)
 
     def rewrites(self) -> list[int]:
         """The commits that only replace files by others with the same rows, as far as numbers tell,
         ascending."""
-        return sorted((self._believed(*self._found()) >> 1).tolist())
+        return sorted(self._believed(*self._found()).tolist())
 
     def _found(self) -> tuple[pa.Table, np.ndarray, dict[str, np.ndarray]]:
         """Facts of files, the place there of that of each event, and the events."""
-        columns = list(zip(*self._events, strict=True)) if self._events else [()] * 6
+        columns = list(zip(*self._events, strict=True)) or [()] * len(_Event._fields)
         facts = pa.concat_tables(self._facts).combine_chunks()
         texts = [pc.cast(facts.column(name), pa.binary()) for name in _NAMED]
         between = column([NUL], pa.binary())[0]
@@ -293,7 +258,7 @@ class Steps:
                 f"A commit removes {path}, and nothing says that it was there", key=path
             )
         same = numbers(pc.index_in(joined, value_set=joined)).astype(np.int64)
-        kinds = (np.int32, np.int32, np.bool_, np.int64, np.int32)
+        kinds = (np.int32, np.int32, np.bool_, np.int64)
         events: dict[str, np.ndarray] = {
             name: np.array(values, kind)
             for name, values, kind in zip(_Event._fields[1:], columns[1:], kinds, strict=True)
@@ -303,49 +268,31 @@ class Steps:
     def _believed(
         self, facts: pa.Table, at: np.ndarray, events: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """The orders of commits whose rewrites take out as many rows as they put in, or may, where
-        it is open how many of them were deleted."""
+        """The revisions of commits whose rewrites take out as many rows as they put in, or may,
+        where it is open how many of them were deleted."""
         chosen = np.flatnonzero(events["rewrite"])
         at = at[chosen]
         low_after, high_after = self._visible(events["after"][chosen], facts, at)
         low_before, high_before = self._visible(events["before"][chosen], facts, at)
-        orders, places = np.unique(events["order"][chosen], return_inverse=True)
-        low, high = np.zeros(len(orders), np.int64), np.zeros(len(orders), np.int64)
+        revisions, places = np.unique(events["revision"][chosen], return_inverse=True)
+        low, high = np.zeros(len(revisions), np.int64), np.zeros(len(revisions), np.int64)
         np.add.at(low, places, low_after - high_before)
         np.add.at(high, places, high_after - low_before)
-        found: np.ndarray = orders[(low <= 0) & (high >= 0)]
+        found: np.ndarray = revisions[(low <= 0) & (high >= 0)]
         return found
 
     def _visible(
         self, places: np.ndarray, facts: pa.Table, at: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How many rows of files can be seen at least, and at most.
-
-        What its own log says of a file a rewrite has read, or it is a conflict. What others say it
-        may not have seen: so their rows are counted.
-        """
+        """How many rows of files can be seen at least, and at most."""
         counts = numbers(facts.column("row_count"))[at] if len(at) else np.zeros(0, np.int64)
         low, high = (np.where(places == GONE, 0, counts) for _ in range(2))
         for number in np.flatnonzero(places > WHOLE):
             view = self.views[places[number]]
-            if any(item.logs for item in view.tombstones):
-                low[number] = high[number] = counts[number] - self._count(
-                    facts, int(at[number]), view
-                )
-                continue
             hidden = [entry.cardinality for entry in view.rows]
             high[number] -= max(hidden, default=0)
             low[number] = 0 if view.tombstones else max(0, low[number] - sum(hidden))
         return low, high
-
-    def _count(self, facts: pa.Table, place: int, view: View) -> int:
-        """How many rows of a file a view hides."""
-        key = (place, self._places[view])
-        if key not in self._hidden:
-            file = facts.slice(place, 1)
-            schema = self.schemas[file.column("schema_fingerprint")[0].as_py()].schema
-            self._hidden[key] = self.marks.hides(file, schema, view)
-        return self._hidden[key]
 
 
 def _with_table(rows: pa.Table, table: str) -> pa.Table:

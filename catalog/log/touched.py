@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .deletes import Deletes, Holding, tombstone_of
+from .deletes import Deletes, tombstone_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     from ..format.objects import DecodedTransaction
     from ..wire import lakelog_transaction_pb2 as wire
@@ -38,17 +36,11 @@ class Marks:
         views: By path what hides rows of files of the first state, where something may.
         met: The files of the first state of which a tombstone may hide rows.
         spared: Files that came since, perhaps with others, of which it hides none.
-        standing: Tombstones that name the log and were told before: they hold of files that came
-            since, too, up to where they name it.
-        hides: How many rows of a file a view hides; of the file the columns of FILES, and its
-            schema.
     """
 
     views: Mapping[str, View]
-    met: Callable[[Holding], Collection[str]]
+    met: Callable[[Tombstone], Collection[str]]
     spared: Callable[[Tombstone], Collection[str]]
-    standing: Sequence[Holding]
-    hides: Callable[[pa.Table, pa.Schema, View], int]
 
 
 class Event(NamedTuple):
@@ -104,7 +96,7 @@ class Touched:
         self._came: dict[str, tuple[bytes, bool]] = {}  # name, and whether by a rewrite
         self._went: dict[str, bool] = {}
         self._marked: dict[str, None] = {}
-        self._holding: list[Holding] = []
+        self._tombstones: list[Tombstone] = []
 
     # --- Within a commit --------------------------------------------------------------------------
 
@@ -114,7 +106,7 @@ class Touched:
             self._new[path] = None
             self._now[path] = None
         self._old.setdefault(path, self._now[path])
-        self._now[path] = View(self._standing(path, revision))
+        self._now[path] = View()
         self._added[path] = revision
         self._came[path] = (name, rewrite)
 
@@ -125,8 +117,7 @@ class Touched:
         self._went[path] = rewrite
 
     def mark(self, action: wire.Action, revision: int, number: int) -> None:
-        """Rows are deleted, if an action of the table does that; what names logs is told by
-        `hold`.
+        """Rows are deleted, if an action of the table does that.
 
         Args:
             revision, number: Of the commit, and its place there.
@@ -134,9 +125,8 @@ class Touched:
         kind = action.WhichOneof("kind")
         if kind == "row_deletes":
             self._marked[action.row_deletes.path] = None
-        elif kind == "tombstone" and not action.tombstone.logs:
-            item = tombstone_of(action.tombstone, revision, number, "")
-            self._holding.append(Holding(item, revision))
+        elif kind == "tombstone":
+            self._tombstones.append(tombstone_of(action.tombstone, revision, number, ""))
 
     def end(self, transaction: DecodedTransaction) -> Iterator[Event]:
         """The commit is over: its events."""
@@ -144,28 +134,13 @@ class Touched:
         for path in self._marked:
             rows = self._deletes.recent.get((self._table, path), ())
             self._hide(path, rows=tuple(rows))
-        for holding in self._holding:
-            for path in self._met(holding):
+        for tombstone in self._tombstones:
+            for path in self._met(tombstone):
                 if path not in self._came:
-                    self._hide(path, more=(holding.tombstone,))
+                    self._hide(path, more=(tombstone,))
         yield from self._events()
         self._names |= {path: name for path, (name, _) in self._came.items()}
         self._begin()
-
-    def hold(self, holding: Holding) -> Iterator[Event]:
-        """Between commits, a tombstone that names the log begins to hold: what that does."""
-        for path in self._met(holding):
-            self._hide(path, more=(holding.tombstone,))
-        yield from self._events()
-        self._begin()
-
-    def _standing(self, path: str, revision: int) -> tuple[Tombstone, ...]:
-        """What hides rows of a file as it comes."""
-        return tuple(
-            each.tombstone
-            for each in self._marks.standing
-            if revision < each.below and path not in self._marks.spared(each.tombstone)
-        )
 
     def _view(self, path: str) -> View | None:
         """What hides rows of a file by now; None: it isn't live."""
@@ -184,17 +159,16 @@ class Touched:
             held = view.rows if rows is None else rows
             self._now[path] = View((*view.tombstones, *more), held)
 
-    def _met(self, holding: Holding) -> Iterator[str]:
+    def _met(self, tombstone: Tombstone) -> Iterator[str]:
         """Files of which a tombstone may hide rows, if they are live and older."""
-        tombstone, below = holding.tombstone, holding.below
-        for path in self._marks.met(holding):
-            if self._added.get(path, -1) < below:
+        for path in self._marks.met(tombstone):
+            if self._added.get(path, -1) < tombstone.revision:
                 yield path
         if self._new:
             spared, only = self._marks.spared(tombstone), set(tombstone.paths)
             for path in self._new:
                 known = path not in spared and (not only or path in only)
-                if known and self._added[path] < below:
+                if known and self._added[path] < tombstone.revision:
                     yield path
 
     def _events(self) -> Iterator[Event]:

@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...errors import NotAppended
-from ..format.columns import array, numbers
+from ..format.columns import numbers
 from ..format.cut import TOKEN_DIGEST_BYTES, Position
 from ..log.steps import DELETE, INSERT
-from .scopes import Scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from ..log.state import State
     from .commits_between import Between, Found
     from .step_rows import RowStep
-
-    _Work = Mapping[tuple[str, int], tuple[int, int]]
 
 
 class Commit(NamedTuple):
@@ -34,8 +30,7 @@ class Commit(NamedTuple):
     Attributes:
         committed_at_us: By its writer's clock.
         writer, position: Where it stands.
-        files, size_bytes: Of the files that it put in, took out, or deleted rows of, whoever's they
-            are.
+        files, size_bytes: Of the files that it put in, took out, or deleted rows of.
         takes_out: Whether it did one of the last two, says a delete, or goes back.
         is_joined: Whether several transactions were committed together.
         is_idle: Whether it did nothing to the table.
@@ -63,35 +58,27 @@ class Commit(NamedTuple):
 def commits_of(logs: Sequence[Between]) -> list[Commit]:
     """The commits of some logs, by time; those of one log in their order. Of those that did nothing
     to the table, too."""
-    steps = [log.steps.rows(net=False) for log in logs]
-    work = _work(logs, steps)
-    found = [commit for log, rows in zip(logs, steps, strict=True)
-             for commit in _commits(log, rows, work)]  # fmt: skip
+    found = [commit for log in logs for commit in _commits(log)]
     return sorted(found, key=lambda each: (each.committed_at_us, each.writer))  # stable
 
 
-def _work(logs: Sequence[Between], steps: Sequence[pa.Table]) -> _Work:
-    """By writer and revision how many files a commit did something to, and their bytes."""
-    found: dict[tuple[str, int], tuple[int, int]] = {}
-    for log, rows in zip(logs, steps, strict=True):
-        names = ("teller", "file", "size_bytes")
-        teller, file, sizes = (numbers(rows.column(name)).astype(np.int64) for name in names)
-        # Of a file that stays there are two steps, and it is read once.
-        order = np.lexsort((file, teller))
-        new = np.diff(teller[order], prepend=-1) != 0
-        first = order[new | (np.diff(file[order], prepend=-1) != 0)]
-        files = np.bincount(teller[first], minlength=len(log.steps.tellers))
-        size_bytes = np.zeros(len(files), np.int64)
-        np.add.at(size_bytes, teller[first], sizes[first])
-        for told, *more in zip(log.steps.tellers, files.tolist(), size_bytes.tolist()):
-            known = found.get(told, (0, 0))
-            found[told] = (known[0] + more[0], known[1] + more[1])
-    return found
+def _work(rows: pa.Table) -> dict[int, tuple[int, int]]:
+    """By revision how many files a commit did something to, and their bytes."""
+    names = ("revision", "file", "size_bytes")
+    revision, file, sizes = (numbers(rows.column(name)).astype(np.int64) for name in names)
+    # Of a file that stays there are two steps, and it is read once.
+    order = np.lexsort((file, revision))
+    new = np.diff(revision[order], prepend=-1) != 0
+    first = order[new | (np.diff(file[order], prepend=-1) != 0)]
+    found, places, files = np.unique(revision[first], return_inverse=True, return_counts=True)
+    size_bytes = np.zeros(len(found), np.int64)
+    np.add.at(size_bytes, places, sizes[first])
+    return dict(zip(found.tolist(), zip(files.tolist(), size_bytes.tolist()), strict=True))
 
 
-def _commits(log: Between, rows: pa.Table, work: _Work) -> Iterator[Commit]:
-    tellers = np.array([writer == log.writer for writer, _ in log.steps.tellers], np.bool_)
-    rows = rows.filter(array(tellers[numbers(rows.column("teller"))]))
+def _commits(log: Between) -> Iterator[Commit]:
+    rows = log.steps.rows(net=False)
+    work = _work(rows)
     revision, sign = (numbers(rows.column(name)) for name in ("revision", "sign"))
     restored = log.steps.restoring & set(revision.tolist())
     out = set(revision[sign == DELETE].tolist()) | log.steps.deleting | restored
@@ -99,7 +86,7 @@ def _commits(log: Between, rows: pa.Table, work: _Work) -> Iterator[Commit]:
     for number in range(log.before.revision + 1, log.after.revision + 1):
         digest = log.steps.digests[number][:TOKEN_DIGEST_BYTES]
         position = Position(number, digest, log.after.log)
-        files, size_bytes = work.get((log.writer, number), (0, 0))
+        files, size_bytes = work.get(number, (0, 0))
         yield Commit(
             log.steps.times[number], log.writer, position, files, size_bytes,
             takes_out=number in out, is_joined=number in log.steps.joined,
@@ -118,7 +105,7 @@ def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:
     """
     out: dict[str, set[int]] = {}
     for log in logs:
-        for commit in _commits(log, log.steps.rows(net=False), {}):
+        for commit in _commits(log):
             if commit.ends(skip=skip):
                 raise takes_out_error(log.after.database, commit)
             if commit.takes_out:
@@ -128,8 +115,7 @@ def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:
 
 def _kept(steps: Iterable[RowStep], out: Mapping[str, set[int]]) -> Iterator[RowStep]:
     for step in steps:
-        is_own = step.stamp.writer == step.writer
-        if is_own and step.sign == INSERT and step.stamp.revision not in out.get(step.writer, ()):
+        if step.sign == INSERT and step.stamp.revision not in out.get(step.writer, ()):
             yield step
 
 
@@ -153,35 +139,4 @@ def key_error(table: str) -> NotAppended:
         "stream gives appended rows alone",
         key=table,
         hint="Read the changes: readChangeFeed=true, with a new checkpointLocation",
-    )
-
-
-def refuse_deletes_elsewhere(since: Sequence[State], until: Sequence[State], table: str) -> None:
-    """Refuse commits between two cuts that delete rows of other logs' files; and a first cut that
-    says such a delete of commits which it doesn't have.
-
-    Raises:
-        NotAppended: Names whose they are.
-    """
-    known = [(s.writer, item) for s in since for item in s.deletes.of_table(table) if item.logs]
-    before = {state.writer: state.revision for state in since}
-    scopes = Scopes(until)
-    for state in until:
-        for holding in scopes.of(state, table):
-            is_old = (holding.teller, holding.tombstone) in known
-            if not holding.tombstone.logs or (
-                is_old and holding.below <= before.get(state.writer, -1) + 1
-            ):
-                continue
-            raise _elsewhere_error(f"{holding.teller}/{state.database}", table)
-
-
-def _elsewhere_error(where: str, table: str) -> NotAppended:
-    return NotAppended(
-        f"{where} has deleted rows of other writers' files of table {table!r}, which this "
-        "stream gives, or has given, as they were",
-        key=where,
-        hint="Read the changes (readChangeFeed=true, with a new checkpointLocation), which tell "
-        "such deletes. Or begin anew, with a new checkpointLocation and without since: the rows "
-        "that are there come first, without those that were deleted",
     )

@@ -23,7 +23,6 @@ from .file_parts import checked, file_parts, projected
 from .hidden import hidden_of
 from .in_place import keyed
 from .key_changes import has_key, key_steps
-from .scopes import Scopes
 from .step_rows import ABOUT, RowStep, Seen, Stamp, step_batches
 
 if TYPE_CHECKING:
@@ -114,35 +113,12 @@ def logs_between(
     Raises, Requests: As for `table_changes`.
     """
     earlier = {state.writer: state for state in since}
-    scopes = (Scopes(since), Scopes(until))
     logs = []
     for state in until:
         if only is None or state.writer in only:
             before = earlier.get(state.writer) or empty_state(state.writer, state.database)
-            logs.append(between(store, ambient, (before, state), scopes, told_by, table=table))
+            logs.append(between(store, ambient, (before, state), told_by, table=table))
     return logs
-
-
-def touched_logs(since: Sequence[State], until: Sequence[State], table: str) -> set[str]:
-    """The writers to whose logs something was committed between two cuts, or of whose files of a
-    table rows were deleted by another log. (By keys rows of yet others may come and go.)
-
-    Args:
-        since, until: Cuts that follow each other.
-    Raises:
-        CorruptError: Deletes of a log can't be read.
-    """
-    earlier = {state.writer: state.revision for state in since}
-    new = {s.writer for s in until if s.revision > earlier.get(s.writer, -1)}
-    named = {
-        at.log_id
-        for state in until
-        if state.writer in new
-        for item in state.deletes.of_table(table)
-        if item.revision > earlier.get(state.writer, -1)
-        for at in item.logs
-    }
-    return new | {s.writer for s in until if s.log is not None and s.log.log_id in named}
 
 
 def steps_of(
@@ -264,9 +240,8 @@ def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
         for file, events in several.items()
         for number, event in enumerate(events)
     }
-    times = {(log.writer, revision): at for log in logs for revision, at in log.steps.times.items()}
     return Found(
-        (step for log, found in rows for step in _steps(log, found, numbered, times)),
+        (step for log, found in rows for step in _steps(log, found, numbered)),
         lambda file: list(several[file].values()),
         {log.writer: pc.unique(found.column("schema_fingerprint")).to_pylist()
          for log, found in rows},
@@ -274,26 +249,22 @@ def _steps_of_files(logs: Sequence[Between], table: str, *, net: bool) -> Found:
 
 
 def _steps(
-    log: Between,
-    rows: pa.Table,
-    places: Mapping[tuple[object, int], int],
-    times: Mapping[tuple[str, int], int],
+    log: Between, rows: pa.Table, places: Mapping[tuple[object, int], int]
 ) -> Iterator[RowStep]:
-    state, tellers = log.after, list(log.steps.tellers)
+    state = log.after
     folder = base_folder(state.writer, state.database)
     parts = file_parts(rows, folder, log.shown, {}, {})
     columns = (rows.column(name).to_pylist() for name in _STEP)
-    for part, file, event, sign, before, after, teller in zip(
+    for part, file, event, sign, before, after, revision in zip(
         keyed(parts, folder, state), *columns, strict=True
     ):
         own = (log.writer, file)
         seen = (_seen(log, before), _seen(log, after))
-        writer, revision = tellers[teller]
-        stamp = Stamp(writer, revision, times[writer, revision])
+        stamp = Stamp(log.writer, revision, log.steps.times[revision])
         yield RowStep(log.writer, own, part, sign, *seen, stamp, places.get((own, event)))
 
 
-_STEP: Final = ("file", "event", "sign", "before", "after", "teller")
+_STEP: Final = ("file", "event", "sign", "before", "after", "revision")
 
 
 def _seen(log: Between, place: int) -> Seen:
@@ -306,5 +277,5 @@ def _seen(log: Between, place: int) -> Seen:
 def _ordered(rows: pa.Table) -> pa.Table:
     """By commit; of one what it took out first, each as `scan` would give it."""
     ordered = by_commit(rows)
-    keys = [("order", "ascending"), ("sign", "ascending")]
+    keys = [("revision", "ascending"), ("sign", "ascending")]
     return ordered.sort_by(keys)  # stable

@@ -18,7 +18,6 @@ from ..format import compute as pc
 from ..format.columns import column
 from ..format.names import is_text
 from ..scalars import value_of
-from .scopes import Scopes
 from .tables import table_names
 
 if TYPE_CHECKING:
@@ -40,13 +39,11 @@ class CutTables:
     Attributes:
         database: Its name.
         states: Of the logs, by writer.
-        scopes: Of which files their tombstones hold.
     """
 
     def __init__(self, database: str, states: Sequence[State]) -> None:
         self.database = database
         self.states = states
-        self.scopes = Scopes(states)
         self._tables: dict[tuple[str, str], tuple[Files, KnownSchemas]] = {}
         self._schemas: dict[tuple[str, str], list[SchemaEntry]] = {}
         self._shown: dict[tuple[str, str, bytes], Shown] = {}

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from ...errors import OperationConflict, TableNotFound, UsageError
 from ..data.hidden import Bitmaps
-from ..data.scan import read_file
+from ..data.scan import Projection, read_file, read_projected
 from ..format.columns import array
 from ..format.definitions import encode_definition
 from ..format.names import base_folder
 from ..format.schema import column_id, with_column_id
+from ..format.widening import plain
 from ..log.column_ids import ids_in
 from ..log.deletes import Tombstone
 from ..parallel import parallel
@@ -31,6 +32,7 @@ from .file_parts import file_parts
 from .hidden import with_deletes
 from .in_place import keyed
 from .row_filter import columns_of_text, row_filter
+from .rows_met import meets
 from .tombstones import bound_filter
 
 if TYPE_CHECKING:
@@ -52,7 +54,9 @@ class DeletePlan:
     """What a delete finds in a log.
 
     Attributes:
-        tombstone: The predicate, as the log would hold it.
+        wanted: The predicate, bound to the columns of the cut.
+        tombstone: The same, as the log would hold it; None: it looks at columns that only other
+            logs have, so that rows can go by their numbers alone.
         whole: Paths of files all of whose rows go.
         touched: Paths of files that may hold such rows among others.
         parts: What reading each of both takes, by path.
@@ -62,7 +66,8 @@ class DeletePlan:
             is that which they are files of.
     """
 
-    tombstone: Tombstone
+    wanted: RowFilter
+    tombstone: Tombstone | None
     whole: tuple[str, ...]
     touched: tuple[str, ...]
     parts: dict[str, FilePart]
@@ -76,12 +81,17 @@ class DeletePlan:
 
 
 def plan_delete(
-    state: State, table: str, where: str, gone: Collection[str] = frozenset()
+    state: State,
+    table: str,
+    where: str,
+    gone: Collection[str] = frozenset(),
+    others: Sequence[State] = (),
 ) -> DeletePlan:
-    """Judge the live files of a table by a predicate.
+    """Judge the live files of a table in one log by a predicate.
 
     Args:
         gone: Paths that are left out.
+        others: Other logs of the cut whose columns the predicate is about.
     Raises:
         TableNotFound: The log doesn't know the table.
         InvalidPredicate: No predicate over it.
@@ -90,13 +100,16 @@ def plan_delete(
     Requests: those of `Snapshot.files` with a predicate.
     """
     where = sql_text(where)
-    tables = CutTables(state.database, [state])
+    tables = cut_with(state, others)
     schemas = tables.file_schemas(table)
     found = row_filter(where, schemas, table)
     facts = tables.facts_of(state, table)
     whole, touched = judged(facts, found, gone)
+    target = columns_of_text(where, schemas, table)
+    has = _has(state, table, target)
     return DeletePlan(
-        tombstone=_tombstone(state, table, where, columns_of_text(where, schemas, table)),
+        wanted=found,
+        tombstone=_tombstone(state, table, where, target) if has else None,
         whole=whole,
         touched=touched,
         parts=parts_by_path(tables, state, table, {*whole, *touched}),
@@ -104,6 +117,12 @@ def plan_delete(
         revision=state.revision,
         may_hold=partial(AskedRows(table, where, None, schemas).may_hold, found),
     )
+
+
+def cut_with(state: State, others: Sequence[State]) -> CutTables:
+    """The tables of a log and of others of its database."""
+    found = sorted([state, *others], key=lambda each: each.writer)
+    return CutTables(state.database, found)
 
 
 def refuse_unfit(tombstone: Tombstone, revision: int, state: State) -> None:
@@ -155,6 +174,12 @@ def sql_text(where: Any) -> str:
     return where
 
 
+def _has(state: State, table: str, target: pa.Schema) -> bool:
+    """Whether a log has all of some columns of a cut."""
+    ids = ids_in(state, table, state.definitions.of(table)).ids
+    return all(name in ids for name in target.names)
+
+
 def _tombstone(state: State, table: str, where: str, target: pa.Schema) -> Tombstone:
     """A predicate with its columns as they are now."""
     if not len(target):
@@ -162,7 +187,12 @@ def _tombstone(state: State, table: str, where: str, target: pa.Schema) -> Tombs
     known = state.definitions.of(table)
     ids = ids_in(state, table, known).ids
     columns = pa.schema([with_column_id(field, ids[field.name]) for field in target])
-    defaults = {} if known is None else known.defaults
+    given = {} if known is None else known.defaults
+    defaults = {
+        field.name: given[field.name].cast(plain(field.type))
+        for field in target
+        if field.name in given
+    }
     message = encode_definition(table, columns, defaults, max(map(column_id, columns)))
     return Tombstone(table, where, message.SerializeToString(deterministic=True), 0, 0)
 
@@ -207,9 +237,7 @@ def bare_parts(
     return rows, keyed(parts, folder, state)
 
 
-def matching_rows(
-    store: Store, parts: Sequence[FilePart], tombstone: Tombstone
-) -> list[np.ndarray]:
+def matching_rows(store: Store, parts: Sequence[FilePart], wanted: RowFilter) -> list[np.ndarray]:
     """Per file the numbers of its rows that meet a predicate and that nothing hides yet, ascending.
 
     Raises:
@@ -217,16 +245,12 @@ def matching_rows(
     Requests: 1 or more GET a file.
     """
     bitmaps = Bitmaps(store)
+    columns = Projection(wanted.target)
 
     def of_file(part: FilePart) -> np.ndarray:
-        bound = bound_filter(tombstone, part.schema)
-        assert not isinstance(bound, str), "the types of all files were united for it"
-        names = list(dict.fromkeys(name for name in bound.names if name is not None))
         small = part.size_bytes <= _WHOLE_BYTES
-        found = [
-            places[bound.true_of(batch, part.key)]
-            for batch, places in read_file(store, part, names, bitmaps, whole=small)
-        ]
+        read = read_projected(store, part, columns, bitmaps, whole=small)
+        found = [places[meets(wanted, batch)] for batch, places in read]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     return parallel(of_file, parts, at_once=_AT_ONCE)

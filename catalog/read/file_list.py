@@ -88,9 +88,7 @@ def list_files(
     Raises, Requests: As `Snapshot.files`.
     """
     states = tables.of_writer(asked.writer)
-    if any(tables.scopes.hides(each, asked.table) for each in states) or tables.touched(
-        asked.table
-    ):
+    if any(each.deletes.hide(asked.table) for each in states) or tables.touched(asked.table):
         return _of_parts(store, parts())
     forms: dict[tuple[str, bytes], int] = {}
     kinds: list[Shown] = []

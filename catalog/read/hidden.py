@@ -1,5 +1,5 @@
-"""What hides rows of the live files of a table: the deletes of their log, and those of
-other logs that name it, as far as statistics leave them any row to hide.
+"""What hides rows of the live files of a table: the deletes of their log, as far as statistics
+leave them any row to hide.
 
 Source: docs/format.md, sections 5.6 and 5.7.
 """
@@ -26,42 +26,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..data.file_part import FilePart
-    from ..log.deletes import Holding, RowDeletes, Tombstone
+    from ..log.deletes import RowDeletes, Tombstone
     from ..log.state import State
     from ..log.touched import View
     from .asked import Asked
     from .cut_tables import CutTables
-    from .scopes import Scopes
 
 
 def with_deletes(
     tables: CutTables, state: State, asked: Asked, rows: pa.Table, parts: Iterable[FilePart]
 ) -> Iterable[FilePart]:
     """Files of one log that are asked for, each with what hides rows of it: see `with_hidden`."""
-    if not tables.scopes.hides(state, asked.table):
+    if not state.deletes.hide(asked.table):
         return parts
     # A tombstone means columns as files have them, whatever they are called now.
     held = tables.table_of(state, asked.table, asked.partition)
     facts = TableFacts(state, asked.table, held, as_stored=True)
-    return with_hidden(parts, rows, state, facts, tables.scopes)
+    return with_hidden(parts, rows, state, facts)
 
 
-def hidden_files(scopes: Scopes, state: State, table: str) -> dict[str, Hidden]:
+def hidden_files(state: State, table: str) -> dict[str, Hidden]:
     """By path what deletes hide of the live files of a table in one log, of those of which they may
     hide rows.
 
-    Args:
-        scopes: Of the cut.
     Raises:
         CorruptObject: A delete can't be understood.
     Requests: those of the table's files, and of `with_hidden`.
     """
-    if not scopes.hides(state, table):
+    if not state.deletes.hide(table):
         return {}
     held = state.table_of(table)
     facts = TableFacts(state, table, held, as_stored=True)
     rows, folder = held[0].table(table), base_folder(state.writer, state.database)
-    tombstones = _by_path(scopes.of(state, table), rows, facts)
+    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
     by_number = state.deletes.rows_of(table)
     return {
         path: _hidden(tombstones.get(path, ()), by_number.get(path, ()), folder)
@@ -70,12 +67,12 @@ def hidden_files(scopes: Scopes, state: State, table: str) -> dict[str, Hidden]:
     }
 
 
-def may_hide(holding: Sequence[Holding], facts: TableFacts) -> dict[str, list[Tombstone]]:
+def may_hide(tombstones: Sequence[Tombstone], facts: TableFacts) -> dict[str, list[Tombstone]]:
     """By path the tombstones that may hide rows of a file.
 
     Requests: those of `TableFacts.of_files` of their columns.
     """
-    return _by_path(holding, facts.files.table(facts.table), facts)
+    return _by_path(tombstones, facts.files.table(facts.table), facts)
 
 
 def spared_by(tombstone: Tombstone, facts: TableFacts) -> set[str]:
@@ -92,24 +89,19 @@ def hidden_of(view: View, folder: str) -> Hidden | None:
 
 
 def with_hidden(
-    parts: Iterable[FilePart],
-    rows: pa.Table,
-    state: State,
-    facts: TableFacts,
-    scopes: Scopes,
+    parts: Iterable[FilePart], rows: pa.Table, state: State, facts: TableFacts
 ) -> Iterator[FilePart]:
     """Files of one table in one log, each with what hides rows of it.
 
     Args:
         rows: The same files, in the same order, with `path` and `revision`.
         facts: Of the table, or of the partition asked for.
-        scopes: Of the cut that is read.
     Raises:
         CorruptObject: A delete can't be understood.
     Requests: for each tombstone those of `TableFacts.of_files` of its columns.
     """
     table, folder = facts.table, base_folder(state.writer, state.database)
-    tombstones = _by_path(scopes.of(state, table), rows, facts)
+    tombstones = _by_path(state.deletes.of_table(table), rows, facts)
     by_number = state.deletes.rows_of(table)
     if not tombstones and not by_number:
         yield from parts
@@ -138,26 +130,26 @@ def bitmap_of(entry: RowDeletes, folder: str) -> Bitmap:
 
 
 def _by_path(
-    holding: Sequence[Holding], rows: pa.Table, facts: TableFacts
+    tombstones: Sequence[Tombstone], rows: pa.Table, facts: TableFacts
 ) -> dict[str, list[Tombstone]]:
     """By path the tombstones that may hide rows of a file."""
     found: dict[str, list[Tombstone]] = {}
     if not rows.num_rows:
         return found
-    for each in holding:
+    for each in tombstones:
         held = held_by(each, rows)
         if held.any():
-            kept = held & ~_spared(each.tombstone, rows, facts)
+            kept = held & ~_spared(each, rows, facts)
             for path in rows.column("path").filter(array(kept)).to_pylist():
-                found.setdefault(path, []).append(each.tombstone)
+                found.setdefault(path, []).append(each)
     return found
 
 
-def held_by(holding: Holding, rows: pa.Table) -> np.ndarray:
+def held_by(tombstone: Tombstone, rows: pa.Table) -> np.ndarray:
     """Per file, with `path` and `revision`, whether a tombstone of its table holds of it."""
-    held: np.ndarray = numbers(rows.column("revision")) < holding.below
-    if holding.tombstone.paths:
-        named = column(holding.tombstone.paths, pa.string())
+    held: np.ndarray = numbers(rows.column("revision")) < tombstone.revision
+    if tombstone.paths:
+        named = column(tombstone.paths, pa.string())
         held &= numbers(pc.is_in(rows.column("path"), named))
     return held
 

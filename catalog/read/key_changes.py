@@ -161,17 +161,13 @@ def _stretches(
     are newest: it is left out only where there is none. And where logs call the key otherwise,
     as while they rename its column one after the other, no stretch ends.
 
-    Where a log has deleted rows of others' files between, a rewrite may have left them out, and
-    this way may come to it before it comes to that delete: then rewrites are gone through as well.
-
     Args:
         key_at: As `_key`.
     """
     start = {log.writer: log.before.revision for log in logs}
     now = dict(start)
-    by_name = any(log.told for log in logs)
     for log in logs:
-        rewrites = [] if by_name else log.steps.rewrites()
+        rewrites = log.steps.rewrites()
         revisions = range(log.before.revision + 1, log.after.revision + 1)
         for revision in rewrites if net else revisions:
             before, now = now | {log.writer: revision - 1}, now | {log.writer: revision}
@@ -266,16 +262,10 @@ def _that_may_differ(one: CutTables, other: CutTables, table: str) -> set[_Path]
         names = [_names(cut, state, table) for cut, state in ((one, before), (other, after))]
         held += ((writer, each) for each in names)
         if before is not None and after is not None:
-            scopes = (one.scopes, other.scopes)
-            if before.digest == after.digest and (
-                scopes[0].of(before, table) == scopes[1].of(after, table)
-            ):
+            if before.digest == after.digest:
                 continue
             is_same &= _definition(before, table) == _definition(after, table)
-            deletes = [
-                hidden_files(said, state, table)
-                for said, state in zip(scopes, (before, after), strict=True)
-            ]
+            deletes = [hidden_files(state, table) for state in (before, after)]
             either = deletes[0].keys() | deletes[1].keys()
             changed |= {(writer, p) for p in either if deletes[0].get(p) != deletes[1].get(p)}
         for mine, others in (names, names[::-1]):

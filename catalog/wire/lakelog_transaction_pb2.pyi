@@ -128,34 +128,16 @@ class Remove(_message.Message):
     def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
 
 class Tombstone(_message.Message):
-    __slots__ = ("table", "predicate", "columns", "paths", "logs")
+    __slots__ = ("table", "predicate", "columns", "paths")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PREDICATE_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     PATHS_FIELD_NUMBER: _ClassVar[int]
-    LOGS_FIELD_NUMBER: _ClassVar[int]
     table: str
     predicate: str
     columns: Definition
     paths: _containers.RepeatedScalarFieldContainer[str]
-    logs: _containers.RepeatedCompositeFieldContainer[LogAt]
-    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., columns: _Optional[_Union[Definition, _Mapping]] = ..., paths: _Optional[_Iterable[str]] = ..., logs: _Optional[_Iterable[_Union[LogAt, _Mapping]]] = ...) -> None: ...
-
-class LogAt(_message.Message):
-    __slots__ = ("writer", "log_id", "incarnation", "revision", "transaction_id", "committed_at_us")
-    WRITER_FIELD_NUMBER: _ClassVar[int]
-    LOG_ID_FIELD_NUMBER: _ClassVar[int]
-    INCARNATION_FIELD_NUMBER: _ClassVar[int]
-    REVISION_FIELD_NUMBER: _ClassVar[int]
-    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
-    COMMITTED_AT_US_FIELD_NUMBER: _ClassVar[int]
-    writer: str
-    log_id: bytes
-    incarnation: int
-    revision: int
-    transaction_id: bytes
-    committed_at_us: int
-    def __init__(self, writer: _Optional[str] = ..., log_id: _Optional[bytes] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., transaction_id: _Optional[bytes] = ..., committed_at_us: _Optional[int] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., predicate: _Optional[str] = ..., columns: _Optional[_Union[Definition, _Mapping]] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RowDeletes(_message.Message):
     __slots__ = ("table", "path", "object", "offset", "length", "cardinality", "digest", "covers_below")

@@ -55,27 +55,6 @@ def collect(world):
         world.gc()
 
 
-@pytest.mark.parametrize("later", [False, True])
-def test_rows_that_came_after_a_delete_of_all_writers_stay(world, later):
-    """Their logical clocks, of an hour ago, are all that tells when they were committed."""
-
-    def write(value):
-        at_us = int((world.clock.now_s - 3600) * 1e6)
-        change(world, lambda tx: tx.write("hourly", rows(value), clock=(at_us, at_us)), "jfk")
-
-    write(17)
-    write(18)
-    cut = world.catalog.snapshot("weather")
-    change(world, lambda tx: tx.delete("hourly", "n = 17", cut=cut), "ewr")
-    write(17)
-    if later:
-        write(20)
-    before = shown(world)
-    lose(world, "jfk")
-    rebuild(world, "jfk")
-    assert shown(world) == before == {"hourly": [17, 18, *([20] if later else [])]}
-
-
 def _deletes(tx):
     tx.delete("hourly", "n = 1", mode="rows")
 

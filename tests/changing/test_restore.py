@@ -332,4 +332,4 @@ def test_a_cut_that_was_read_after_the_log_is_an_outdated_plan(world):
     world.write(2)
     (later,) = world.catalog.snapshot("weather")._states
     with pytest.raises(PlanOutdated, match=r"later than its newest.*Look again"):
-        plan_restore(world.store, earlier, later, None, None)
+        plan_restore(world.store, earlier, later, None)

@@ -24,8 +24,8 @@ from whole_model import TABLES
 sys.path.append(str(Path(__file__).parents[1] / "running"))
 from sample import EVERY
 
-BY_CATALOG = {"race", "remove", "evolve", "restore", "drop", "rebuild", "delete_of_cut"}
-ROWS = ["write", "upsert", "delete", "delete_of_cut", "overwrite", "rewrite", "remove", "race"]
+BY_CATALOG = {"race", "remove", "evolve", "restore", "drop", "rebuild", "delete_of_all"}
+ROWS = ["write", "upsert", "delete", "delete_of_all", "overwrite", "rewrite", "remove", "race"]
 LOG = ["evolve", "restore", "drop", "checkpoint", "prune", "gc", "rebuild"]
 chosen = st.randoms(use_true_random=False)
 

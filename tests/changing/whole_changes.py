@@ -110,8 +110,8 @@ class History(Steps):
             return
         for _ in range(self.rng.choice([1, 1, 2])):
             step = self.rng.choice(["write", "write", "delete", "overwrite", "rewrite", "remove",
-                                    "upsert", "evolve", "checkpoint", "delete_of_cut",
-                                    "delete_of_cut"])  # fmt: skip
+                                    "upsert", "evolve", "checkpoint", "delete_of_all",
+                                    "delete_of_all"])  # fmt: skip
             self.say(" meanwhile", step)
             getattr(self, step)()
             self.look()
@@ -229,7 +229,7 @@ class History(Steps):
             elif each in self.tables:
                 self.tables[each] = replace(self.tables[each], files={})
         wanted = {n: (self.shown(t), self.wanted(t)) for n, t in self.tables.items()}
-        self.learn(again=True)
+        self.learn()
         assert {n: (self.shown(t), self.wanted(t)) for n, t in self.tables.items()} == wanted
 
     def drop(self) -> None:
@@ -306,14 +306,14 @@ class History(Steps):
         names = (
             ["write"] * 4 + ["delete"] * 3 + ["evolve"] * 4 + ["overwrite", "rewrite"] * 2
             + ["upsert", "upsert", "remove", "restore", "restore", "restore", "drop", "checkpoint"]
-            + ["prune", "gc", "rebuild"] + ["race"] * 4 + ["delete_of_cut"] * 4
+            + ["prune", "gc", "rebuild"] + ["race"] * 4 + ["delete_of_all"] * 4
         )  # fmt: skip
         for step in range(steps):
             self.world.clock.now_s += 60
             name = self.rng.choice(names)
             self.counts[name] += 1
             self.say(step, name)
-            if name in ("race", "remove", "evolve", "restore", "drop", "rebuild", "delete_of_cut"):
+            if name in ("race", "remove", "evolve", "restore", "drop", "rebuild", "delete_of_all"):
                 self.last.clear()  # by the catalog perhaps
             getattr(self, name)()
             self.look()

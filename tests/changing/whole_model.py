@@ -33,24 +33,18 @@ class Column:
 
 @dataclass(frozen=True)
 class File:
-    """A live file: ids of its rows in order, of those that its own log has deleted, and of those
-    that a log has deleted of the files of all."""
+    """A live file: ids of its rows in order, and of those that are deleted."""
 
     path: str
     ids: tuple[int, ...]
     gone: frozenset[int] = frozenset()
-    by_name: frozenset[int] = frozenset()
     clock: int = 0
     revision: int = 0
     number: int = 0
 
     @property
-    def lost(self) -> frozenset[int]:
-        return self.gone | self.by_name
-
-    @property
     def shown(self) -> list[int]:
-        return [one for one in self.ids if one not in self.lost]
+        return [one for one in self.ids if one not in self.gone]
 
 
 @dataclass(frozen=True)
@@ -228,10 +222,10 @@ class Model:
             for at, one in enumerate(file.ids):
                 key = tuple(self.value(one, column) for column in columns)
                 if None in key:
-                    if one not in file.lost:
+                    if one not in file.gone:
                         found.append(one)
                 elif key not in newest or (age, at) > newest[key][0]:
-                    newest[key] = ((age, at), one, one in file.lost)
+                    newest[key] = ((age, at), one, one in file.gone)
         return sorted([*found, *(one for _, one, gone in newest.values() if not gone)])
 
     def read(self, table: Table, ids: list[int]) -> list[str]:
@@ -240,9 +234,8 @@ class Model:
             for one in ids
         )
 
-    def learn(self, *, again: bool = False) -> None:
-        """What files there are now: new ones are read as they are, and hold what must be shown.
-        Those that were added again (`again`) are free of what names logs."""
+    def learn(self) -> None:
+        """What files there are now: new ones are read as they are, and hold what must be shown."""
         snapshot = self.catalog.snapshot(DATABASE)
         for name, table in self.tables.items():
             live = {}
@@ -253,8 +246,6 @@ class Model:
                     body = self.world.store.get(f"{writer}/{DATABASE}/{path}")
                     ids = pq.read_table(pa.BufferReader(body), columns=["id"])["id"].to_pylist()
                     known = File(path, tuple(ids), number=number_of(path))
-                if again and row["revision"] != known.revision:
-                    known = replace(known, gone=known.lost, by_name=frozenset())
                 live[writer, path] = replace(
                     known, clock=row["last_clock"], revision=row["revision"]
                 )
@@ -267,7 +258,7 @@ class Model:
         )  # fmt: skip
 
     def not_deleted(self, table: Table, writer: str) -> int:
-        """How many rows a writer's own log has not deleted: it counts no others' deletes."""
+        """How many rows of a writer's files are not deleted."""
         return sum(len(set(file.ids) - file.gone) for file in table.of(writer).values())
 
     def settle(self, name: str, writer: str, shown: Counter[int]) -> None:

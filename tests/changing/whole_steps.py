@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 from lakelog.errors import (
     InvalidPredicate,
-    OperationConflict,
-    SnapshotPruned,
     UsageError,
 )
 from whole_model import BASE, DATABASE, TABLES, WRITERS, Model, Table
@@ -94,45 +92,27 @@ class Steps(Model):
             assert not done.files_removed
         self.settle(name, writer, shown + Counter(data["id"].to_pylist() if data else []))
 
-    def delete_of_cut(self) -> None:
-        """Rows of the files of all writers, as they were at some point."""
-        if not self.points:
-            return
-        token, then = self.rng.choice([self.points[-1], self.rng.choice(self.points)])
-        name = self.forced[0] if self.forced else self.rng.choice(TABLES)
-        if name not in then:
-            return
-        where, met = self.predicate(then[name])
-        teller = self.rng.choice(WRITERS)
-        self.say("delete of cut", name, teller, where, token)
+    def delete_of_all(self) -> None:
+        """Rows of the files of all writers."""
+        name, table, _ = self.pick()
+        where, met = self.predicate(table)
+        mode = self.rng.choice(["auto", "predicate", "rows"])
+        self.say("delete of all", name, where, mode)
         try:
-            cut = token if self.rng.random() < 0.5 else self.catalog.snapshot(DATABASE, token)
-            self.do(teller, lambda tx: tx.delete(name, where, cut=cut))
-        except SnapshotPruned:
-            return
-        except OperationConflict:
-            self.counts["files of a cut replaced"] += 1
-            now = self.tables[name].files if name in self.tables else {}
-            assert any(key not in now or now[key].revision != file.revision
-                       for key, file in then[name].files.items())  # fmt: skip
-            return
+            self.catalog.delete(DATABASE, name, where, mode=mode)
         except InvalidPredicate as error:
             self.refused(error, by_key=False)
             return
-        self.counts["deleted of cut"] += 1
-        if name not in self.tables:
-            return
-        held = {(key, file.revision) for key, file in then[name].files.items()}
+        self.counts["deleted of all"] += 1
         table = self.tables[name]
-        files = dict(table.files)
-        for key, file in table.files.items():
-            if (key, file.revision) in held:
-                goes = frozenset(i for i in file.ids if met(i))
-                own = key[0] == teller  # it knows what it has said itself
-                how = {"gone": file.gone | goes} if own else {"by_name": file.by_name | goes}
-                files[key] = replace(file, **how)
+        files = {
+            key: replace(file, gone=file.gone | {i for i in file.ids if met(i)})
+            for key, file in table.files.items()
+        }
         self.tables[name] = replace(table, files=files)
+        shown = self.shown(self.tables[name])
         self.learn()
+        assert self.shown(self.tables[name]) == shown
 
     def remove(self) -> None:
         name, table, writer = self.pick()

@@ -69,9 +69,8 @@ def test_several_deletes_of_either_kind(catalog):
 def test_of_all_writers(catalog):
     write(catalog, {"n": [1, 2]})
     change(catalog, lambda tx: tx.write("t", pa.table({"n": [2, 3]})), "v")
-    cut = catalog.snapshot("db")
-    change(catalog, lambda tx: tx.write("t", pa.table({"n": [2, 4]})), "v")
-    snapshot = delete(catalog, "n = 2", "auto", cut=cut)
+    catalog.delete("db", "t", "n = 2")
+    snapshot = change(catalog, lambda tx: tx.write("t", pa.table({"n": [2, 4]})), "v")
     assert has_own_reader(snapshot)
     assert rows_of(snapshot) == [(3,), (2,), (4,), (1,)]
 

@@ -5,22 +5,15 @@ from __future__ import annotations
 
 import pytest
 from evolution_cases import INT, TEXT, Lake, evolve, write
-from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format import objects
 from lakelog.catalog.format.definitions import FEATURE as DEFINITIONS
 from lakelog.catalog.format.deletes import ROW_DELETES, TOMBSTONES
 from lakelog.errors import UnsupportedFeature
 
-
-def of_other_files(tx) -> None:
-    tx.delete("t", "a = 'x'", cut=Catalog(tx._session.store).snapshot("db"))
-
-
 REQUIRED = {
     "definition": (evolve(drop=["b"]), DEFINITIONS),
     "key": (evolve(key=["b"]), DEFINITIONS),
     "tombstone": (lambda tx: tx.delete("t", "b = 1", mode="predicate"), TOMBSTONES),
-    "tombstone of a cut": (of_other_files, TOMBSTONES),
     "row deletes": (lambda tx: tx.delete("t", "b = 1", mode="rows"), ROW_DELETES),
 }
 

@@ -51,9 +51,8 @@ def evolve(lake):
         lake.evolve(D, "t", drop=["x"])
 
 
-def delete_of_a_cut(lake):
-    with lake.writer("JFK", D, checkpoint_every=0) as writer, writer.transaction() as tx:
-        tx.delete("t", "m = 5", cut=lake.snapshot(D))
+def delete_of_all(lake):
+    lake.delete(D, "t", "m = 5")
 
 
 BEFORE = [(1, None), (3, None), (5, None)]
@@ -63,7 +62,7 @@ AFTER = {
     drop: "dropped",
     remove: [(1, None), (3, None)],
     evolve: [(1,), (3,), (5,)],
-    delete_of_a_cut: [(1, None), (3, None)],
+    delete_of_all: [(1, None), (3, None)],
 }
 
 

@@ -65,37 +65,3 @@ def make_deletes(log: Objects, schema: pa.Schema, path: str) -> None:
     log.commit("deletes", intent, epoch=3)
     log.put("deletes", item.object.rsplit("/", 1)[-1], body)
     log.checkpoint("checkpoint-deletes")
-    make_delete_of_cut(log, columns)
-
-
-def make_delete_of_cut(log: Objects, columns: pa.Schema) -> None:
-    """A tombstone that names logs: another one, and its own.
-
-    Args:
-        columns: That the predicate names.
-    """
-    last = max(map(column_id, columns))
-    other = wire.LogAt(
-        writer="JFK",
-        log_id=bytes(range(16)),
-        incarnation=1,
-        revision=12,
-        transaction_id=bytes(range(16, 32)),
-        committed_at_us=log.state.committed_at_us - 5_000_000,
-    )
-    own = wire.LogAt(
-        writer="EWR",
-        log_id=log.log.log_id,
-        incarnation=2,
-        revision=log.state.revision,
-        transaction_id=log.state.transaction_id,
-        committed_at_us=log.state.committed_at_us,
-    )
-    tombstone = wire.Tombstone(
-        table="hourly",
-        predicate="temp IS NULL AND name <> ''",
-        columns=encode_definition("hourly", columns, {}, last),
-        logs=sorted((other, own), key=lambda at: at.log_id),
-    )
-    log.commit("deletes-of-cut", log.intent(wire.Action(tombstone=tombstone)), epoch=3)
-    log.checkpoint("checkpoint-deletes-of-cut")

@@ -52,31 +52,10 @@ def bury(
             known = [path for own, path in sorted(log.files) if own == table]
             paths = {"data/_/never", *rng.sample(known, min(2, len(known)))}
             message["paths"] = sorted(paths, key=str.encode)
-        elif rng.random() < 0.5:
-            message["logs"] = some_logs(rng, log)
     actions.append(require(log, "tombstones"))
     row = {"table": table, "revision": log.revision + 1, "number": len(actions)}
     log.tombstones.append({**row, "message": message})
     actions.append({"tombstone": message})
-
-
-def some_logs(rng: random.Random, log: HandLog) -> list[Row]:
-    """Another log, and often the log itself: where it was, about there, or anywhere."""
-    ids = {rng.randbytes(16), *([log.log_id] if rng.random() < 0.8 else [])}
-    return [log_at(rng, log, log_id) for log_id in sorted(ids)]
-
-
-def log_at(rng: random.Random, log: HandLog, log_id: bytes) -> Row:
-    row = rng.choice(log.history)
-    at = row["committed_at"] + rng.choice([-60_000_000, -1, 0, 0, 1, 1 << 50])
-    return {
-        "writer": rng.choice(["EWR", "w_-1"]),
-        "log_id": log_id,
-        "incarnation": rng.choice([log.incarnation, log.incarnation, 1, 999]),
-        "revision": rng.choice([row["revision"], row["revision"], 0, 10**12 - 1]),
-        "transaction_id": rng.choice([row["transaction_ids"][-1], rng.randbytes(16)]),
-        "committed_at_us": min(max(at, 1), (1 << 55) - 1),
-    }
 
 
 def strike(rng: random.Random, log: HandLog, actions: list[Row]) -> None:

@@ -206,11 +206,7 @@ class RandomLog:
                 del log.schemas[key]
         for table in tables:
             log.definitions.pop(table, None)
-        log.tombstones = [
-            row
-            for row in log.tombstones
-            if row["table"] not in tables or row["message"].get("logs")
-        ]
+        log.tombstones = [row for row in log.tombstones if row["table"] not in tables]
         before = log.at + rng.choice([-100_000_000, 0, 1]) if rng.random() < 0.5 else 0
         for name in [n for n, row in log.applications.items() if row["committed_at_us"] < before]:
             del log.applications[name]
@@ -351,13 +347,11 @@ class RandomLog:
         rows = sum(file.facts["row_count"] for file in files.values())
         size = sum(file.facts["size_bytes"] for file in files.values())
         log.commit(actions, self.members(0), counts=(len(files), 0, rows, size))
-        if any(held.values()) or any(row["message"].get("logs") for row in buried):
+        if any(held.values()):
             actions = []
             for row in buried:
-                message = row["message"]
-                if not message.get("logs"):
-                    message = {**message, "paths": held[id(row)]}
-                if message.get("logs") or message["paths"]:
+                message = {**row["message"], "paths": held[id(row)]}
+                if message["paths"]:
                     bury(rng, log, row["table"], actions, self.defined, message)
             log.commit(actions, self.members(len(actions)))
         if rng.random() < 0.95:

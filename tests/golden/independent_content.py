@@ -61,14 +61,10 @@ class Entry:
     number: int
     facts: dict[str, Any]
 
-    def holds_of(self, file: File, last: int) -> bool:
-        """Of a tombstone: whether it may delete rows of a file (section 5.6).
-
-        Args:
-            last: The last revision of whose files it holds; see `independent_named`.
-        """
-        paths = self.facts["paths"]
-        return file.facts["revision"] <= last and (not paths or file.facts["path"] in paths)
+    def holds_of(self, file: File) -> bool:
+        """Of a tombstone: whether it may delete rows of a file (section 5.6)."""
+        paths, facts = self.facts["paths"], file.facts
+        return facts["revision"] < self.revision and (not paths or facts["path"] in paths)
 
 
 @dataclass

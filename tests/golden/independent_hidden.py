@@ -23,7 +23,7 @@ COMPARISON = re.compile(r"(\w+) (>=|<|=) (?:(-?\d+)|'([^']*)')", re.ASCII)
 
 def hidden_rows(
     file: File,
-    tombstones: Sequence[tuple[Entry, int]],
+    tombstones: Sequence[Entry],
     entries: Sequence[Entry],
     objects: Mapping[str, bytes],
     own: Sequence[Column],
@@ -32,7 +32,7 @@ def hidden_rows(
     """Numbers of the rows of a file that nobody reads.
 
     Args:
-        tombstones: Of its table, each with the last revision of whose files it holds.
+        tombstones: Of its table.
         entries: The row deletes that hold of it.
         own: The columns that it has.
         data: Its rows.
@@ -40,8 +40,8 @@ def hidden_rows(
     found: set[int] = set()
     for first, last in deleted_rows(objects, entries, file.facts["row_count"]):
         found.update(range(first, last + 1))
-    for entry, last in tombstones:
-        if entry.holds_of(file, last):
+    for entry in tombstones:
+        if entry.holds_of(file):
             found.update(row for row, met in enumerate(met_by(entry, own, data)) if met)
     return found
 

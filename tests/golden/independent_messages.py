@@ -67,13 +67,8 @@ DEFINITION = shape(
     table=(1, TEXT), arrow_schema=(2, BYTES), columns=(3, DEFINED_COLUMN, "many"),
     last_id=(4, UINT32), key=(5, TEXT, "many"),
 )  # fmt: skip
-LOG_AT = shape(
-    writer=(1, TEXT), log_id=(2, BYTES), incarnation=(3, UINT32), revision=(4, UINT),
-    transaction_id=(5, BYTES), committed_at_us=(6, SINT),
-)  # fmt: skip
 TOMBSTONE = shape(
     table=(1, TEXT), predicate=(2, TEXT), columns=(3, DEFINITION), paths=(4, TEXT, "many"),
-    logs=(5, LOG_AT, "many"),
 )  # fmt: skip
 ROW_DELETES_OF = shape(
     table=(1, TEXT), path=(2, TEXT), object=(3, TEXT), offset=(4, UINT), length=(5, UINT),

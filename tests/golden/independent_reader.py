@@ -9,9 +9,9 @@ file system:
 The modules: `independent_wire` (protobuf, names), `independent_frame`, `independent_messages`,
 `independent_transaction` (what an object must keep), `independent_ipc`, `independent_segments`,
 `independent_statistics`, `independent_content` and `independent_view` (a base and its tail),
-`independent_state` (the chain, and what a state gives), `independent_named` (up to where a
-tombstone holds), `independent_log` (from a listing to a state), `independent_cut` (tokens,
-footers), `independent_table` (rows), `independent_verdict` (the form that readers are compared by).
+`independent_state` (the chain, and what a state gives), `independent_log` (from a listing to a
+state), `independent_cut` (tokens, footers), `independent_table` (rows), `independent_verdict` (the
+form that readers are compared by).
 """
 
 from __future__ import annotations

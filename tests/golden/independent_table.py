@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from independent_hidden import hidden_rows
 from independent_ipc import decode_file_schema, storage
-from independent_named import last_held
 from independent_shown import Column, shown, value_of
 from independent_wire import need
 
@@ -158,7 +157,7 @@ class Part:
     files: Mapping[str, File]
     schemas: Mapping[bytes, Schema]
     definition: Message | None = None
-    tombstones: Sequence[tuple[Entry, int]] = ()
+    tombstones: Sequence[Entry] = ()
     struck: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
 
 
@@ -168,7 +167,7 @@ def part_of(state: State, writer: str, folder: Path, table: str) -> Part:
     definition, _ = state.definitions().get(table, (None, 0))
     deletes = state.deletes()
     struck = {path: entries for (own, path), entries in deletes.rows.items() if own == table}
-    tombstones = [(t, last_held(state, t)) for t in deletes.tombstones.get(table, ())]
+    tombstones = deletes.tombstones.get(table, [])
     return Part(writer, folder, found.files, found.schemas, definition, tombstones, struck)
 
 

@@ -188,14 +188,6 @@ def check_tombstone(item: Message) -> None:
         need(item.columns.columns, "columns of a tombstone")
     paths = [check_path(path).encode() for path in item.paths]
     need(all(a < b for a, b in itertools.pairwise(paths)), "order of paths")
-    need(not (paths and item.logs), "paths and logs")
-    ids = [at.log_id for at in item.logs]
-    need(all(a < b for a, b in itertools.pairwise(ids)), "order of logs")
-    for at in item.logs:
-        check_id(at.writer)
-        need(len(at.log_id) == len(at.transaction_id) == 16, "ids of a log that is named")
-        need(1 <= at.incarnation <= 999 and at.revision <= MAX_REVISION, "place in a log")
-        need(1 <= at.committed_at_us <= MAX_TIME, "time in a log")
 
 
 def check_row_deletes(facts: Mapping[str, Any]) -> None:

@@ -11,9 +11,8 @@
   joined by ";"|last id|key joined by ","|revision`. A column is id=name and, if it has a default,
   `=` and that in hex;
 - `deletes`: "damaged", "too-new", or a hash of lines `tombstone|table|revision|number|sha256 of the
-  predicate|columns as a line of definitions without its revision, or nothing|paths joined by ","|
-  logs as writer:log id:incarnation:revision:transaction id:committed_at_us, joined by ","` and
-  `rows|table|path|revision|number|object|offset|length|cardinality|digest`, each line once;
+  predicate|columns as a line of definitions without its revision, or nothing|paths joined by ","`
+  and `rows|table|path|revision|number|object|offset|length|cardinality|digest`, each line once;
 - `history`: "damaged", "too-new", or a hash of lines
   `revision|uuid|digest|committed_at_us|epoch|guest 0/1|operation|transaction ids joined by ","|
   files_added|files_removed|rows_added|bytes_added|summary`, in order of revision. The summary is
@@ -34,9 +33,7 @@
   - `deleted`: the same word as `files` if that is no hash, or as `deletes`; else a hash of lines
     `path|tombstones|rows`, one for each file of which a delete holds: tombstones as
     revision.number, ascending, joined by ","; rows as first-last of each range without a gap, or
-    "damaged" or "too-new" if a bitmap can't be used, also where the object is gone. A tombstone
-    that names logs holds of files of this log alone, if it is named; if up to where can't be told,
-    also since there is no history, there is the word for that instead of a hash;
+    "damaged" or "too-new" if a bitmap can't be used, also where the object is gone;
   - `schemas`: a hash of lines `fingerprint|sha256 of arrow_schema|key joined by ","|sort order
     likewise|revision`.
     They are those of the base that the files come from; without files, of the highest base that
@@ -54,7 +51,6 @@ from typing import TYPE_CHECKING, Any
 
 from independent_bitmap import deleted_rows
 from independent_log import Log
-from independent_named import last_held
 from independent_wire import Refusal
 
 if TYPE_CHECKING:
@@ -67,7 +63,6 @@ if TYPE_CHECKING:
 Verdict = dict[str, Any]
 NONE: Mapping[str, bytes] = MappingProxyType({})
 OF_FILES = ("files", "statistics", "row_group_statistics", "deleted")
-LOG_AT = ("writer", "log_id", "incarnation", "revision", "transaction_id", "committed_at_us")
 BITMAP = ("object", "offset", "length", "cardinality", "digest")
 FACTS = (
     "path", "partition", "size_bytes", "row_count", "revision", "schema_fingerprint", "first_clock",
@@ -158,12 +153,7 @@ def tombstone_line(table: str, revision: int, number: int, facts: Mapping[str, A
     columns = facts["columns"]
     line = definition_line(table, columns, None) if columns.columns else ""
     where = [table, str(revision), str(number)]
-    paths, logs = ",".join(facts["paths"]), ",".join(map(log_at, facts["logs"]))
-    return "|".join(["tombstone", *where, predicate, line, paths, logs])
-
-
-def log_at(at: Any) -> str:
-    return ":".join(plain(getattr(at, name)) for name in LOG_AT)
+    return "|".join(["tombstone", *where, predicate, line, ",".join(facts["paths"])])
 
 
 def definition_line(table: str, message: Any, revision: int | None) -> str:
@@ -226,9 +216,9 @@ def deleted_lines(
 ) -> Iterator[str]:
     """A line for each file of which a delete holds."""
     deletes = state.deletes()
-    tombstones = [(t, last_held(state, t)) for t in deletes.tombstones.get(name, [])]
+    tombstones = deletes.tombstones.get(name, [])
     for path, file in files.items():
-        held = {(t.revision, t.number) for t, last in tombstones if t.holds_of(file, last)}
+        held = {(t.revision, t.number) for t in tombstones if t.holds_of(file)}
         entries = deletes.rows.get((name, path), [])
         if held or entries:
             rows = told(lambda e=entries, f=file: deleted_rows(data, e, f.facts["row_count"]))

@@ -119,8 +119,7 @@ class Step:
                 found.rows.pop((item.table, item.path), None)
             elif kind == "forget":
                 for table in item.tables:
-                    before = found.tombstones.pop(table, [])
-                    found.tombstones[table] = [t for t in before if t.facts["logs"]]
+                    found.tombstones.pop(table, None)
 
     def count_applications(self, found: dict[str, tuple[int, int]]) -> None:
         for kind, item in self.actions:

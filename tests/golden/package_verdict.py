@@ -26,7 +26,6 @@ from lakelog.catalog.data.hidden import Bitmaps
 from lakelog.catalog.log.deletes import message_of
 from lakelog.catalog.read.hidden import bitmap_of, held_by
 from lakelog.catalog.read.log_reader import LogReader
-from lakelog.catalog.read.scopes import Scopes
 from lakelog.catalog.read.statistics import table_statistics
 from lakelog.catalog.read.tables import listed_tables
 from lakelog.errors import (
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from lakelog.catalog.log.files import Files
     from lakelog.catalog.log.known_schemas import KnownSchemas, SchemaEntry
     from lakelog.catalog.log.state import State
-    from lakelog.catalog.read.scopes import Holding
     from lakelog.store import Store
 
 Verdict = dict[str, Any]
@@ -154,7 +152,7 @@ def delete_lines(deletes: Deletes) -> Iterator[str]:
     for name, found in deletes.tombstones.items():
         for item in found:
             message = message_of(item)
-            facts = {n: getattr(message, n) for n in ("predicate", "columns", "paths", "logs")}
+            facts = {n: getattr(message, n) for n in ("predicate", "columns", "paths")}
             yield tombstone_line(name, item.revision, item.number, facts)
     for name in deletes.tables():
         for path, entries in deletes.rows_of(name).items():
@@ -167,7 +165,7 @@ def delete_lines(deletes: Deletes) -> Iterator[str]:
 def deleted_lines(state: State, name: str, files: pa.Table, store: Store) -> Iterator[str]:
     deletes, folder = state.deletes, f"{state.writer}/{state.database}/"
     by_number, bitmaps = deletes.rows_of(name), Bitmaps(store)
-    found = [(h.tombstone, held_by(h, files)) for h in holding(state, name)]
+    found = [(item, held_by(item, files)) for item in deletes.of_table(name)]
     for number, row in enumerate(files.to_pylist()):
         held = [(t.revision, t.number) for t, of in found if of[number]]
         said = [bitmap_of(entry, folder) for entry in by_number.get(row["path"], ())]
@@ -175,20 +173,6 @@ def deleted_lines(state: State, name: str, files: pa.Table, store: Store) -> Ite
             count = row["row_count"]
             rows = told(lambda said=said, count=count: ranges(bitmaps.rows(said, count)))
             yield deleted_line(row["path"], held, rows)
-
-
-def holding(state: State, name: str) -> list[Holding]:
-    """The tombstones that hold of files of a table in a log that is alone."""
-    assert state.log is not None
-    named = [
-        at
-        for item in state.deletes.of_table(name)
-        for at in item.logs
-        if at.log_id == state.log.log_id
-    ]
-    if any(at.committed_at_us < state.committed_at_us for at in named):
-        state.history.table()  # all of it; lakelog may be content with the part that tells
-    return Scopes([state]).of(state, name)
 
 
 def ranges(rows: np.ndarray) -> list[tuple[int, int]]:

@@ -31,7 +31,7 @@ from readable import message_of, plain, readable_object
 UNSEALED = ("sha256.json", "README.md", ".gitattributes", "descriptor.txt")
 ASIDE = (
     "identity", "refused-action", "refused-feature", "second-incarnation", "location", "definition",
-    "deletes", "deletes-of-cut",
+    "deletes",
 )  # fmt: skip
 FRAMES = sorted(
     path
@@ -46,7 +46,6 @@ def test_every_kind_of_object_is_there() -> None:
         *CHAIN, *ASIDE, "checkpoint-inline", "checkpoint-spilled", "checkpoint-location",
         "checkpoint-definition",
         "checkpoint-deletes",
-        "checkpoint-deletes-of-cut",
     }  # fmt: skip
     kinds = {
         action.WhichOneof("kind")

@@ -117,16 +117,3 @@ def test_deletes_come_from_the_log_and_from_its_checkpoint() -> None:
     assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")
     assert state.deletes.rows_of("hourly") == kept.deletes.rows_of("hourly")
     assert {piece.kind for piece in kept.pieces} >= {9, 11}
-
-
-def test_a_tombstone_names_logs() -> None:
-    state = loaded("checkpoint-deletes")
-    apply(state, decoded("deletes-of-cut"))
-    kept = loaded("checkpoint-deletes-of-cut")
-    for each in (state, kept):
-        other, own = each.deletes.of_table("hourly")[1].logs
-        assert (other.writer, other.incarnation, other.revision) == ("JFK", 1, 12)
-        assert (other.log_id, other.transaction_id) == (bytes(range(16)), bytes(range(16, 32)))
-        last = decoded("deletes").message.commit.members[-1].transaction_id
-        assert (own.writer, own.revision, own.transaction_id) == ("EWR", 3, last)
-    assert state.deletes.of_table("hourly") == kept.deletes.of_table("hourly")

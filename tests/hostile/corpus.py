@@ -29,8 +29,6 @@ from lakelog.testing.logs import LogBuilder, add_action, numbered, remove_action
 from loose import Loose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakelog.catalog.format.pieces import Piece
     from lakelog.catalog.log.state import State
 
@@ -81,23 +79,13 @@ def define(table: str, schema: pa.Schema) -> wire.Action:
     return wire.Action(definition=definition(table, schema))
 
 
-def bury(table: str, number: int, *paths: str, logs: Sequence[bytes] = ()) -> wire.Action:
-    """A tombstone of a table, of some of its files, or of what some logs had."""
+def bury(table: str, number: int, *paths: str) -> wire.Action:
+    """A tombstone of a table, or of some of its files."""
     columns = definition(table, pa.schema([("a", pa.int64())]))
     columns.ClearField("dropped")
     columns.ClearField("key")
     found = wire.Tombstone(table=table, predicate=f"a > {number}", columns=columns, paths=paths)
-    for log_id in logs:
-        found.logs.add(
-            writer="other", log_id=log_id, incarnation=1, revision=number,
-            transaction_id=bytes(range(16)), committed_at_us=1 + number,
-        )  # fmt: skip
     return wire.Action(tombstone=found)
-
-
-def named(log: LogBuilder) -> list[bytes]:
-    """The id of a log, and that of another one."""
-    return sorted([log.log.log_id, bytes(range(16))])
 
 
 @cache
@@ -202,7 +190,7 @@ def grown_log(spill_from: int, *, changing: bool = False) -> LogBuilder:
         if changing:
             log.commit(
                 define("t", WIDE), define("u", OTHER), bury("t", 0),
-                bury("u", 1, "data/u/0.parquet"), bury("t", 3, logs=named(log)),
+                bury("u", 1, "data/u/0.parquet"), bury("t", 3),
                 strike(paths[1], 0), strike(paths[1], 1), strike("data/u/1.parquet", 2, "u"),
             )  # fmt: skip
         log.checkpoint()
@@ -233,7 +221,7 @@ def build_corpus() -> Corpus:
         wire.Action(identity=wire.Identity(writer="w", database="db")),
         define("t", SCHEMA),
         bury("t", 2, "data/p/02.parquet", "data/p/04.parquet"),
-        bury("t", 1, logs=named(log)),
+        bury("t", 1),
         strike("data/p/02.parquet", 3),
         strike("data/p/04.parquet", 4, below=2),
         app=("app", 7),

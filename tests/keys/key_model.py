@@ -44,7 +44,6 @@ class File:
     number: int
     rows: list[dict]
     gone: set[int] = field(default_factory=set)
-    gone_by_others: set[int] = field(default_factory=set)
 
     @property
     def age(self) -> tuple:
@@ -144,14 +143,11 @@ class Model:
             self.files[name, path] = File(name, path, partition, clock, revision, named, rows)
 
     def delete_of_all(self, name: str) -> None:
-        """Of all writers' files as they are now; upserts of other writers know nothing of it."""
+        """Of all writers' files as they are now."""
         text, means = self.predicate()
-        cut = self.catalog.snapshot("db")
-        with self.writers[name].transaction() as tx:
-            tx.delete("t", text, cut=cut)
+        self.catalog.delete("db", "t", text)
         for file in self.files.values():
-            met = {at for at, row in enumerate(file.rows) if means(row)}
-            (file.gone if file.writer == name else file.gone_by_others).update(met)
+            file.gone.update(at for at, row in enumerate(file.rows) if means(row))
 
     def predicate(self):
         """SQL, and the same of a row."""
@@ -226,7 +222,7 @@ class Model:
         newest: dict[tuple, tuple] = {}
         found: dict[int, dict] = {}
         for file in self.files.values():
-            gone = file.gone | file.gone_by_others
+            gone = file.gone
             for at, row in enumerate(file.rows):
                 key = tuple(row[name] for name in self.key)
                 told = row | {"writer": file.writer, "partition": file.partition}

@@ -11,8 +11,9 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "changes", "check", "databases", "drop", "evolve", "history", "margins",
-        "remove", "repair", "restore", "snapshot", "store", "url", "wide", "writer", "writers",
+        "ambient", "changes", "check", "databases", "delete", "drop", "evolve", "history",
+        "margins", "remove", "repair", "restore", "snapshot", "store", "update", "url", "wide",
+        "writer", "writers",
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "diff", "explain", "file_list",
@@ -23,8 +24,8 @@ SURFACE = {
     },
     "Transaction": {
         "add", "add_all", "append", "commit", "commit_info", "delete", "discard", "evolve",
-        "overwrite", "plan_overwrite", "remove", "rewrite", "row_delta", "transaction_id", "upsert",
-        "write",
+        "overwrite", "plan_overwrite", "remove", "rewrite", "row_delta", "transaction_id", "update",
+        "upsert", "write",
     },
     "Writer": {
         "adopt_name", "capabilities", "checkpoint", "close", "database", "epoch", "forget",

@@ -200,20 +200,3 @@ def gc_looks_once() -> Any:
     from lakelog.gc import collect
 
     return mock.patch.object(collect, "follow", lambda context, retained: retained)
-
-
-@plant(
-    "tests/changing/test_lost_afterwards.py::test_rows_that_came_after_a_delete_of_all_writers_stay"
-)
-def times_of_a_rebuilt_log_are_believed() -> Any:
-    """Up to where a log is named is told by commit times, though it was lost and rebuilt since."""
-    from lakelog.catalog.read import scopes
-
-    real = scopes._last_of
-
-    def last_of(state: Any, tombstone: Any, at: Any) -> Any:
-        if state.committed_at_us <= at.committed_at_us:
-            return state.revision
-        return real(state, tombstone, at)
-
-    return mock.patch.object(scopes, "_last_of", last_of)

@@ -72,7 +72,7 @@ def a_delete_looks_into_its_own_log_alone() -> Any:
     """Another log gives the table its key."""
     from lakelog.catalog.commit import deleting
 
-    return mock.patch.object(deleting.OtherLogs, "give_key", return_value=False)
+    return mock.patch.object(deleting, "others_give_key", return_value=False)
 
 
 @plant(f"{_KEYS}::test_the_newest_clock_counts_then_the_revision_then_the_writer_then_the_row")

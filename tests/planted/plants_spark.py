@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from planting import plant
+from planting import Together, plant
 
 SKIPS = "tests/spark/test_spark_skips.py"
 METADATA = f"{SKIPS}::test_a_column_of_metadata_is_none_of_the_table"
@@ -163,14 +163,6 @@ MERGES = "tests/spark/test_spark_sql_merge.py"
 EXACT = "tests/spark/test_spark_exact_filters.py"
 
 
-@plant(f"{CHANGES}::test_rows_that_only_several_columns_tell_apart")
-def a_predicate_is_not_held_against_the_rows() -> Any:
-    """The first predicate that is true of the rows that go is taken, of whatever else it is."""
-    from lakelog.spark import gone_rows
-
-    return mock.patch.object(gone_rows, "_rows_of", lambda *given: given[-1].digest)
-
-
 @plant(EXACT)
 def a_condition_is_known_though_a_part_isnt() -> Any:
     """What isn't known of a condition is left out of the predicate."""
@@ -202,15 +194,18 @@ def nobody_looks_again() -> Any:
     """What others commit while a statement runs is not looked at."""
     from lakelog.spark import sql_changes
 
-    return mock.patch.object(sql_changes._Change, "_look_again", return_value=None)
+    return Together(
+        mock.patch.object(sql_changes._Change, "_refuse_new_files", return_value=None),
+        mock.patch.object(sql_changes._Log, "check", return_value=None),
+    )
 
 
-@plant(f"{MERGES}::test_a_guest_of_this_log_is_seen_as_well")
-def any_head_will_do() -> Any:
-    """A statement is committed onto whatever a guest has committed after it looked."""
-    from lakelog.spark import sql_changes
+@plant(f"{MERGES}::test_update_changes_the_rows_that_select_finds", in_children=True)
+def new_versions_of_rows_go_to_one_log() -> Any:
+    """Each task writes them to the log that is named for rows that are inserted."""
+    from lakelog.spark import change_task
 
-    return mock.patch.object(sql_changes._Change, "_follow", return_value=None)
+    return mock.patch.object(change_task, "owner_of", return_value="oslo")
 
 
 @plant(f"{MERGES}::test_an_update_of_a_key_is_newer_than_every_clock")
@@ -218,7 +213,7 @@ def updated_rows_have_the_time_of_this_machine() -> Any:
     """The clock of an updated row is not held against those of other writers' rows."""
     from lakelog.spark import sql_changes
 
-    return mock.patch.object(sql_changes._Change, "_newer", return_value=None)
+    return mock.patch.object(sql_changes, "newest_clock", return_value=None)
 
 
 @plant("tests/spark/test_spark_pipeline.py", in_children=True)

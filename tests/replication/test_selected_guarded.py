@@ -333,16 +333,6 @@ def test_what_somebody_changed_at_the_destination_is_noticed(pair, change):
     refused(pair, "Somebody has")
 
 
-def test_what_another_log_of_the_destination_deletes_is_noticed(pair):
-    write(pair, 1, 2, 3)
-    same(pair)
-    write(pair, 1, table="other", writer="voss", world=pair.copy)
-    pair.replicate(**T)
-    cut = pair.copy.catalog.snapshot(D)
-    act(pair, lambda tx: tx.delete("t", "n = 2", cut=cut), pair.copy, "voss")
-    refused(pair, "Somebody has deleted")
-
-
 def test_deletes_keys_and_names_of_the_source_leave_a_replica_without_any(pair):
     write(pair, 1, 2, 3)
     for change in CHANGES.values():

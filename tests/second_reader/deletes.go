@@ -38,7 +38,6 @@ type tombstone struct {
 	table, predicate string
 	columns          *definition // nil: it names none
 	paths            []string
-	logs             []*logAt
 }
 
 type rowDeletes struct {
@@ -63,8 +62,6 @@ func decodeTombstone(message []byte) *tombstone {
 			columns.add(f.bytes)
 		case f.is(4, wireBytes):
 			t.paths = append(t.paths, string(f.bytes))
-		case f.is(5, wireBytes):
-			t.logs = append(t.logs, decodeLogAt(f.bytes))
 		}
 	})
 	if columns.there {
@@ -113,9 +110,6 @@ func (t *tombstone) check() error {
 			return damage("Tombstone: wrong paths")
 		}
 	}
-	if err := t.checkLogs(); err != nil {
-		return err
-	}
 	if t.columns != nil {
 		return t.columns.check()
 	}
@@ -155,11 +149,8 @@ func newDeletes() *deletes {
 
 func (d *deletes) bury(t *tombstone) { d.tombstones[t.table] = append(d.tombstones[t.table], t) }
 
-// forget ends what tombstones say of this log's own files.
-func (d *deletes) forget(table string) {
-	own := func(t *tombstone) bool { return len(t.logs) == 0 }
-	d.tombstones[table] = slices.DeleteFunc(d.tombstones[table], own)
-}
+// forget ends what tombstones say of a table.
+func (d *deletes) forget(table string) { delete(d.tombstones, table) }
 
 func (d *deletes) strike(r *rowDeletes) {
 	below := int64(min(r.coversBelow, uint64(r.revision)))
@@ -203,12 +194,8 @@ func (d *deletes) lines() (lines []string) {
 			if t.columns != nil {
 				columns = t.columns.said()
 			}
-			var logs []string
-			for _, at := range t.logs {
-				logs = append(logs, at.said())
-			}
-			lines = append(lines, fmt.Sprintf("tombstone|%s|%d|%d|%x|%s|%s|%s", t.table, t.revision, t.number,
-				sha256.Sum256([]byte(t.predicate)), columns, strings.Join(t.paths, ","), strings.Join(logs, ",")))
+			lines = append(lines, fmt.Sprintf("tombstone|%s|%d|%d|%x|%s|%s", t.table, t.revision, t.number,
+				sha256.Sum256([]byte(t.predicate)), columns, strings.Join(t.paths, ",")))
 		}
 	}
 	for key, found := range d.rows {
@@ -221,24 +208,19 @@ func (d *deletes) lines() (lines []string) {
 	return slices.Compact(lines)
 }
 
-// holds tells whether a tombstone that holds of files up to a revision may delete rows of one.
-func (t *tombstone) holds(f *liveFile, last int64) bool {
-	return f.revision <= last && (len(t.paths) == 0 || slices.Contains(t.paths, f.path))
+// holds tells whether a tombstone may delete rows of a file.
+func (t *tombstone) holds(f *liveFile) bool {
+	return f.revision < t.revision && (len(t.paths) == 0 || slices.Contains(t.paths, f.path))
 }
 
 // deletedLines says of each file of a table of which a delete holds, what is deleted.
-func (r *reader) deletedLines(name string, files *table, d *deletes, h *head) (lines []string, err error) {
-	folder, last := r.bases.listing.folder, map[*tombstone]int64{}
-	for _, t := range d.tombstones[name] {
-		if last[t], err = r.lastHeld(t, h); err != nil {
-			return nil, err
-		}
-	}
+func (r *reader) deletedLines(name string, files *table, d *deletes) (lines []string) {
+	folder := r.bases.listing.folder
 	for _, path := range slices.Sorted(maps.Keys(files.live)) {
 		file := files.live[path]
 		var held []spot
 		for _, t := range d.tombstones[name] {
-			if t.holds(file, last[t]) {
+			if t.holds(file) {
 				held = append(held, t.spot)
 			}
 		}
@@ -260,7 +242,7 @@ func (r *reader) deletedLines(name string, files *table, d *deletes, h *head) (l
 		lines = append(lines, fmt.Sprintf("%s|%s|%s", path, strings.Join(numbers, ","), rows))
 	}
 	slices.Sort(lines)
-	return lines, nil
+	return lines
 }
 
 func rangesText(ranges []span) string {

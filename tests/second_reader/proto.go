@@ -143,7 +143,7 @@ var (
 	wireAdd        = &wireMessage{texts: []uint32{1, 2, 3}, messages: map[uint32]*wireMessage{11: wireRowGroup}}
 	wireAddBatch   = &wireMessage{messages: map[uint32]*wireMessage{1: wireSegmentRef}}
 	wireTwoTexts   = &wireMessage{texts: []uint32{1, 2}} // Remove, Upgrade, Identity, entries of maps
-	wireFirstText  = &wireMessage{texts: []uint32{1}}    // SchemaName, Location, LogAt
+	wireFirstText  = &wireMessage{texts: []uint32{1}}    // SchemaName, Location
 	wireSchema     = &wireMessage{texts: []uint32{1, 4, 5}}
 	wireForget     = &wireMessage{texts: []uint32{2}, messages: map[uint32]*wireMessage{3: wireFirstText}}
 	wireAction     = &wireMessage{messages: map[uint32]*wireMessage{1: wireAdd, 2: wireTwoTexts, 3: wireSchema,
@@ -152,7 +152,7 @@ var (
 	wireDefinedColumn = &wireMessage{texts: []uint32{2}}
 	wireDefinition    = &wireMessage{texts: []uint32{1, 5}, messages: map[uint32]*wireMessage{3: wireDefinedColumn}}
 	wireTombstone     = &wireMessage{texts: []uint32{1, 2, 4},
-		messages: map[uint32]*wireMessage{3: wireDefinition, 5: wireFirstText}}
+		messages: map[uint32]*wireMessage{3: wireDefinition}}
 	wireRowDeletes  = &wireMessage{texts: []uint32{1, 2, 3}}
 	wireDeletes     = &wireMessage{texts: []uint32{1, 2, 3, 11, 14}, messages: map[uint32]*wireMessage{10: wireRowDeletes}}
 	wireMember      = &wireMessage{texts: []uint32{2, 3}, messages: map[uint32]*wireMessage{5: wireTwoTexts}}

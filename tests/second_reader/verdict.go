@@ -103,11 +103,7 @@ func judgeOnce(folder string, target *uint64) (*found, error) {
 	for _, name := range names {
 		t, files := r.table(name)
 		if t.Deleted = f.Deletes; lost == nil && files != nil {
-			if lines, err := r.deletedLines(name, files, deletes, h); err != nil {
-				t.Deleted = refusal(err)
-			} else {
-				t.Deleted = hashLines(lines)
-			}
+			t.Deleted = hashLines(r.deletedLines(name, files, deletes))
 		}
 		f.Tables[name] = t
 	}

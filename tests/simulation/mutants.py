@@ -292,7 +292,6 @@ LAST_CAUGHT = {
     "acknowledges_doubt": 22,
     "data_files_overwrite": 265,
     "dates_by_its_own_clock": 269,
-    "deletes_of_a_cut_hold_of_later_files": 144,
     "digest_unchecked": 858,
     "doubles_are_told_alike": 1175,
     "drop_leaves_definitions": 36,

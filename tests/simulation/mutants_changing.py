@@ -16,7 +16,7 @@ from lakelog.catalog.format.definitions import encode_definition
 from lakelog.catalog.format.segments import TOMBSTONES_COLUMNS
 from lakelog.catalog.log import checkpoint, definitions
 from lakelog.catalog.log.deletes import _GONE, Deletes, Tombstone
-from lakelog.catalog.read import delete_plan, hidden, scopes
+from lakelog.catalog.read import delete_plan, hidden
 from lakelog.rebuild import execute
 from lakelog.testing.logs import numbered
 
@@ -63,8 +63,8 @@ def tombstones_hold_of_later_files() -> Any:
     """A tombstone hides rows that came after it."""
     real = hidden._by_path
 
-    def by_path(holding: Any, rows: Any, facts: Any) -> Any:
-        return real([one._replace(below=1 << 40) for one in holding], rows, facts)
+    def by_path(tombstones: Any, rows: Any, facts: Any) -> Any:
+        return real([replace(one, revision=1 << 40) for one in tombstones], rows, facts)
 
     return mock.patch.object(hidden, "_by_path", by_path)
 
@@ -73,8 +73,8 @@ def tombstones_hold_of_their_own_files() -> Any:
     """A tombstone hides rows that came with it."""
     real = hidden._by_path
 
-    def by_path(holding: Any, rows: Any, facts: Any) -> Any:
-        return real([one._replace(below=one.below + 1) for one in holding], rows, facts)
+    def by_path(tombstones: Any, rows: Any, facts: Any) -> Any:
+        return real([replace(one, revision=one.revision + 1) for one in tombstones], rows, facts)
 
     return mock.patch.object(hidden, "_by_path", by_path)
 
@@ -159,11 +159,6 @@ def drop_leaves_definitions() -> Any:
     return mock.patch.object(definitions.Definitions, "apply", apply)
 
 
-def deletes_of_a_cut_hold_of_later_files() -> Any:
-    """A delete of the files of a cut hides rows that came after it."""
-    return mock.patch.object(scopes, "_last_of", return_value=1 << 40)
-
-
 CHANGED_UPHEAVALS: dict[str, Callable[[], Any]] = {
     function.__name__: function
     for function in (
@@ -188,6 +183,5 @@ CHANGES: dict[str, Callable[[], Any]] = {
         restore_deletes_nothing,
         restore_leaves_columns,
         drop_leaves_definitions,
-        deletes_of_a_cut_hold_of_later_files,
     )
 }

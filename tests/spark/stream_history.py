@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from lakelog.catalog.format.cut import parse_token
-from lakelog.errors import OperationConflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,11 +47,10 @@ class History:
 
     Args:
         keyed: Whether the table has a key.
-        deletes: How rows of other logs' files are deleted: as they are now ("newest"), also as they
-            were in earlier cuts ("any"), or not at all ("").
+        deletes: Whether rows of all logs are deleted and updated, and the table goes back.
     """
 
-    def __init__(self, catalog: lakelog.Catalog, seed: int, *, keyed: bool, deletes: str = ""):
+    def __init__(self, catalog: lakelog.Catalog, seed: int, *, keyed: bool, deletes: bool = False):
         self.catalog, self.chance = catalog, random.Random(seed)
         self.keyed, self.deletes = keyed, deletes
         self.numbers = iter(range(100_000))
@@ -88,24 +86,13 @@ class History:
             self.catalog.restore("db", "t", to=to, execute=True)
             self.done["restore"] += 1
             return
-        old = self.deletes == "any" and self.chance.random() < 0.5
-        cut = self.chance.choice(self.points) if old else self.points[-1]
-        numbers = self.catalog.snapshot("db", cut).to_arrow("t")["n"].to_pylist() or [0]
+        numbers = self.catalog.snapshot("db").to_arrow("t")["n"].to_pylist() or [0]
         some = ", ".join(map(str, self.chance.choices(numbers, k=2)))
         where = self.chance.choice([f"m = {self.chance.randrange(3)}", f"n IN ({some})"])
-        anew = self.chance.random() < 0.4
-
-        def delete(tx: Any) -> Any:
-            done = tx.delete("t", where, cut=cut)
-            if anew:  # as UPDATE and MERGE do
-                tx.write("t", self.rows())
-            return done
-
-        try:
-            found = commit(self.catalog, delete, self.chance.choice("abcc"))
-            self.done["delete"] += found.tombstones
-        except OperationConflict:
-            assert old
+        if self.chance.random() < 0.4 and not self.keyed:
+            self.done["update"] += len(self.catalog.update("db", "t", {"m": 7}, where))
+        else:
+            self.done["delete"] += len(self.catalog.delete("db", "t", where))
 
     def step_of_one(self) -> None:
         """What one writer does to its own files."""

@@ -29,10 +29,9 @@ def lake(tmp_path_factory) -> lakelog.Catalog:
                 tx.delete("t", "m = 3 AND x >= 5", mode="rows")
             with writer.transaction() as tx:
                 tx.write("t", pa.table({"m": [1, 3], "x": [0.0, 9.0], "s": ["new", None]}))
-    cut = catalog.snapshot("db")
+    catalog.delete("db", "t", "m = 3 AND s IS NULL OR s = 'new' AND x = 0")
     with catalog.writer("v", "db") as writer, writer.transaction() as tx:
         tx.write("t", pa.table({"m": [1], "x": [0.0], "s": ["newer"]}))
-        tx.delete("t", "m = 3 AND s IS NULL OR s = 'new' AND x = 0", cut=cut)  # of both writers
     return catalog
 
 

@@ -36,7 +36,14 @@ def test_the_numbers_of_rows(spark, settings, tmp_path, vectorized):
 
 
 @pytest.mark.parametrize(
-    "name", ["__lakelog_row", "__Row_Operation", "__row_from_source", "__original_row_id_a"]
+    "name",
+    [
+        "__lakelog_file",
+        "__Lakelog_Place",
+        "__Row_Operation",
+        "__row_from_source",
+        "__original_row_id_a",
+    ],
 )
 def test_names_of_a_change_of_rows(spark, tmp_path, name):
     catalog = fill(tmp_path, pa.table({"a": [1, 2], name: pa.array([10, 20], pa.int32())}))

@@ -8,9 +8,8 @@ import pickle
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.errors import CorruptObject, SparkUnsupported
+from lakelog.errors import CorruptObject
 from lakelog.spark.arrow_types import spark_schema
-from lakelog.spark.gone_rows import Gone, predicate_of, watched_columns
 from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader
 from lakelog.spark.source_options import SourceAccess
@@ -67,12 +66,3 @@ def test_a_task_notices_a_file_that_was_replaced(tmp_path):
         sink.write(source.read())
     with pytest.raises(CorruptObject, match="another footer"):
         rows(url, snapshot)
-
-
-def test_a_condition_that_is_true_of_other_rows_than_those_that_go_is_named(tmp_path):
-    snapshot = written(str(tmp_path), pa.table({"id": [1, 2, 3]}))
-    for own, says in (("id > 1", "finds id > 1 true"), (None, "they are too many")):
-        gone = Gone(watched_columns(snapshot.schema("t")), most=0)
-        gone.add(pa.record_batch({"id": [3]}))
-        with pytest.raises(SparkUnsupported, match=f"1 rows of table 't' would go, and.*{says}"):
-            predicate_of(snapshot, "t", gone, own, ())

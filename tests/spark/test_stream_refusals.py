@@ -74,41 +74,6 @@ def test_a_rewrite_gives_no_rows_and_stops_nothing(catalog):
     assert ns(query.rows()) == [3]
 
 
-def test_a_delete_in_the_files_of_all_writers(catalog):
-    put(catalog, 1, 2)
-    put(catalog, 3, 4, writer="v")
-    before = catalog.snapshot("db").token
-    query = stream(catalog)
-    assert query.plan()
-    commit(catalog, lambda tx: tx.delete("t", "n IN (2, 4)", cut=catalog.snapshot("db")))
-    assert ns(query.batch()) == [1, 2, 3, 4]
-    with pytest.raises(NotAppended, match=r"other writers' files.*readChangeFeed=true"):
-        query.batch()
-    with pytest.raises(NotAppended):
-        stream(catalog, since="w=1").batch()  # and all of v, of which it deletes
-    again = stream(catalog)
-    assert ns(again.batch()) == [1, 3]
-    put(catalog, 2, writer="v")
-    assert ns(again.rows()) == [2]
-    skips = stream(catalog, since=before, skipChangeCommits="true")
-    assert ns(skips.rows()) == [2]
-
-
-def test_rows_that_are_written_anew_beside_a_delete_elsewhere_are_left_out(catalog):
-    """As UPDATE of Spark's SQL does it: the rows that come are in a log that no delete meets."""
-    put(catalog, 1, 2, writer="v")
-    query = stream(catalog, skipChangeCommits="true")
-    assert ns(query.batch()) == [1, 2]
-
-    def update(tx):
-        tx.delete("t", "n = 2", cut=catalog.snapshot("db"))
-        tx.write("t", pa.table({"n": pa.array([20], pa.int64())}))
-
-    commit(catalog, update)
-    put(catalog, 3, writer="v")
-    assert ns(query.rows()) == [3]
-
-
 def test_files_that_come_back_are_not_appended(catalog):
     path = put(catalog, 1, 2)
     put(catalog, 3)
@@ -135,18 +100,6 @@ def test_what_was_committed_together_with_a_delete_is_not_skipped(catalog):
     assert ns(query.batch()) == [3]
     with pytest.raises(NotAppended, match="several transactions share it"):
         query.batch()
-
-
-def test_an_old_delete_of_a_log_that_is_gone_stops_nothing(catalog):
-    put(catalog, 1, 2, writer="v")
-    put(catalog, 3)
-    commit(catalog, lambda tx: tx.delete("t", "n = 2", cut=catalog.snapshot("db")))
-    shutil.rmtree(Path(catalog.url, "v"))
-    catalog = lakelog.open_catalog(catalog.url)
-    query = stream(catalog)
-    assert ns(query.batch()) == [3]
-    put(catalog, 4)
-    assert ns(query.rows()) == [4]
 
 
 def test_a_quiet_table_goes_on_by_a_batch_without_rows_an_hour(catalog):

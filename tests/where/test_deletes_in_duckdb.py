@@ -70,10 +70,10 @@ def check(rng: random.Random, folder) -> int:
         tree, text, _ = drawn.predicate()
         of_all = rng.random() < 0.25
         try:
-            with writers[name].transaction() as tx:
-                if of_all:
-                    tx.delete("t", text, cut=catalog.snapshot("db"))
-                else:
+            if of_all:
+                catalog.delete("db", "t", text)
+            else:
+                with writers[name].transaction() as tx:
                     tx.delete("t", text, mode=rng.choice(["predicate", "rows"]))
         except InvalidPredicate:
             continue  # no file of it has the column

@@ -62,7 +62,6 @@ class Model:
                 for one in ids:
                     del files[path][one]
             count = sum(map(len, gone.values()))
-            # What a delete of all writers' rows hides is not known to later ones.
             assert said is None or said.rows is None or said.rows >= count
         elif choice < 0.92:
             path = self.rng.choice(sorted(files))
@@ -100,13 +99,11 @@ class Model:
             (path,) = tx.write("t", table)
         return {path: dict(zip(ids, known))}
 
-    def delete_of_all(self, name: str) -> None:
+    def delete_of_all(self, _: str) -> None:
         """Of both writers' files, as they are now."""
         tree, text, _ = self.drawn.predicate()
-        cut = self.catalog.snapshot("db")
         try:
-            with self.writers[name].transaction() as tx:
-                tx.delete("t", text, cut=cut if self.rng.random() < 0.5 else cut.token)
+            self.catalog.delete("db", "t", text, mode=self.rng.choice(["auto", "predicate"]))
         except InvalidPredicate:
             return  # no file has such a column
         for rows in (rows for files in self.rows.values() for rows in files.values()):

@@ -1,0 +1,230 @@
+"""Rows of a table deleted or updated in the logs of all writers: a guest's commit in each log that
+holds such rows. Each commit is whole: what becomes of a log's rows stands in that log.
+
+Source: docs/changing.md, "All writers".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ...errors import (
+    ColumnsChanged,
+    CommitOutcomeUnknown,
+    EpochChanged,
+    FileNotLive,
+    LakelogError,
+    OperationConflict,
+    some_names,
+)
+from ..read.cut_tables import CutTables
+from ..read.delete_plan import matching_rows, plan_delete, visible_rows
+from .deleting import MOST_TOMBSTONES, Mode
+from .updating import plan_update
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from ...store import Store
+    from ..log.state import State
+    from .transaction import Transaction
+    from .writer import Writer
+
+TRIES: Final = 5
+# What another commit's coming first causes: nothing was committed, and it can be tried again.
+OVERTAKEN: Final = (OperationConflict, FileNotLive, ColumnsChanged, EpochChanged)
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange:
+    """What becomes of a table's rows in one writer's log.
+
+    Attributes:
+        writer: Whose.
+        rows: How many are deleted or updated; None: they were not counted.
+        files_removed: Files that go as a whole.
+        files_touched: Files that are left and of which rows go.
+        tombstones: How many predicates the log keeps.
+        revision: Of the commit; None: it isn't committed.
+    """
+
+    writer: str
+    rows: int | None
+    files_removed: int
+    files_touched: int
+    tombstones: int = 0
+    revision: int | None = None
+
+
+class LogsNow(NamedTuple):
+    """The newest states of the logs, however often they are asked for.
+
+    Attributes:
+        states: Reads them.
+        opened: Opens the log of a writer as a guest.
+        writers: The only ones whose logs are changed; None: all.
+    """
+
+    states: Callable[[], Sequence[State]]
+    opened: Callable[[str], Writer]
+    writers: Collection[str] | None = None
+
+
+def delete_all(
+    logs: LogsNow,
+    table: str,
+    where: str,
+    mode: Mode,
+    *,
+    execute: bool,
+    counted: Store | None,
+) -> list[LogChange]:
+    """See `Catalog.delete`.
+
+    Args:
+        counted: Where files are read to count the rows; None: they are not.
+    """
+    states = logs.states()
+    planned = [
+        _delete_of(state, states, table, where, mode, counted=counted)
+        for state in _changed(logs, states, table)
+    ]
+
+    def done(tx: Transaction, others: Sequence[State]) -> LogChange:
+        found = tx._delete(table, where, mode, others)
+        return LogChange(
+            tx._session.writer_id, found.rows, found.files_removed, found.files_touched,
+            found.tombstones,
+        )  # fmt: skip
+
+    return _executed(logs, states, planned, done) if execute else _some(planned)
+
+
+def update_all(
+    logs: LogsNow, table: str, values: Mapping[str, Any], where: Any, *, execute: bool
+) -> list[LogChange]:
+    """See `Catalog.update`."""
+    states = logs.states()
+    planned = []
+    for state in _changed(logs, states, table):
+        plan = plan_update(state, _others(states, state.writer), table, values, where)
+        planned.append(LogChange(state.writer, None, 0, plan.paths.num_rows))
+
+    def done(tx: Transaction, others: Sequence[State]) -> LogChange:
+        found = tx._update(table, values, where, others)
+        return LogChange(
+            tx._session.writer_id, found.rows, found.files_removed, found.files_touched
+        )
+
+    return _executed(logs, states, planned, done) if execute else _some(planned)
+
+
+def _delete_of(
+    state: State, states: Sequence[State], table: str, where: str, mode: Mode, *,
+    counted: Store | None,
+) -> LogChange:  # fmt: skip
+    plan = plan_delete(state, table, where, others=_others(states, state.writer))
+    if any(found.key for s in states if (found := s.definitions.of(table)) is not None):
+        plan = plan.without_whole()  # older rows would be read again
+    by_rows = mode == "rows" or plan.tombstone is None
+    by_rows = by_rows or (mode == "auto" and plan.live >= MOST_TOMBSTONES)
+    tombstones = int(bool(plan.touched) and not by_rows)
+    rows = None
+    if counted is not None:
+        rows = visible_rows(counted, [plan.parts[path] for path in plan.whole])
+        touched = [plan.parts[path] for path in plan.touched]
+        rows += sum(len(each) for each in matching_rows(counted, touched, plan.wanted))
+    return LogChange(state.writer, rows, len(plan.whole), len(plan.touched), tombstones)
+
+
+def _changed(logs: LogsNow, states: Sequence[State], table: str) -> list[State]:
+    """The logs that may be changed.
+
+    Raises:
+        TableNotFound: None of all knows the table.
+        WriterNotFound: There is no log of a writer that is named.
+    """
+    tables = CutTables(states[0].database, states)
+    tables.check(table)
+    if logs.writers is None:
+        return list(states)
+    return [state for name in logs.writers for state in tables.of_writer(name)]
+
+
+def _others(states: Sequence[State], writer: str) -> list[State]:
+    return [state for state in states if state.writer != writer]
+
+
+def _some(planned: Sequence[LogChange]) -> list[LogChange]:
+    return [one for one in planned if one.files_removed or one.files_touched]
+
+
+def _executed(
+    logs: LogsNow,
+    states: Sequence[State],
+    planned: Sequence[LogChange],
+    change: Callable[[Transaction, Sequence[State]], LogChange],
+) -> list[LogChange]:
+    """Commit to each log that may hold such rows, one after the other.
+
+    Raises:
+        LakelogError: The first commit that failed. It names the logs that are done, and the others.
+    """
+    done: list[LogChange] = []
+    names = [one.writer for one in _some(planned)]
+    for writer in names:
+        try:
+            found = _committed(logs, states, writer, change)
+        except LakelogError as error:
+            tell_committed(error, writer, {d.writer: d.revision for d in done}, names)
+            raise
+        if found.revision is not None:
+            done.append(found)
+    return done
+
+
+def _committed(
+    logs: LogsNow,
+    states: Sequence[State],
+    writer: str,
+    change: Callable[[Transaction, Sequence[State]], LogChange],
+) -> LogChange:
+    """Commit to one log; again where another commit came first, a few times."""
+    for left in reversed(range(TRIES)):
+        with logs.opened(writer) as opened:
+            tx = opened.transaction()
+            try:
+                found = change(tx, _others(states, writer))
+                info = tx.commit()
+            except OVERTAKEN:
+                tx.discard()
+                if not left:
+                    raise
+            except BaseException:
+                tx.discard()
+                raise
+            else:
+                return replace(found, revision=None if info is None else info.revision)
+        states = logs.states()
+    raise AssertionError("the last try returns or raises")
+
+
+def tell_committed(
+    error: LakelogError, writer: str, done: Mapping[str, int | None], names: Sequence[str]
+) -> None:
+    """Tell in the error of one log's commit what became of the others.
+
+    Args:
+        done: By writer the revisions that were committed before.
+        names: Of all writers whose logs were to be changed.
+    """
+    committed = ", ".join(f"{name!r} (revision {at})" for name, at in done.items())
+    rest = [name for name in names if name not in done]
+    known = [name for name in rest if name != writer or not isinstance(error, CommitOutcomeUnknown)]
+    said = f"Committed in the logs of: {committed or 'none'}; not in those of: {some_names(known)}"
+    said += "" if known == rest else f"; unknown of: {writer}"
+    if len(names) > 1:
+        said += f". Repeat the call for the rest: writers={rest!r}"
+    error.hint = f"{error.hint}. {said}" if error.hint else said
+    error.message = f"The log of {writer!r}: {error.message}"
