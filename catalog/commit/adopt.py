@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
     from .columns import Columns
-    from .own_schemas import OwnSchemas
+    from .schema_compatibility import OwnSchemas
     from .session import Session
     from .spots import Spot
 

@@ -19,7 +19,7 @@ from ..format.schema import decode_log_schema, with_column_id
 from ..log.column_ids import ids_in
 from ..log.definitions import definition_actions
 from ..log.lookup import schemas_with
-from .live_schemas import live_schemas
+from .schema_compatibility import live_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

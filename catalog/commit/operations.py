@@ -22,7 +22,6 @@ from ..scalars import value_of
 from .done import Replaced, RowDelta
 from .meaning import rows_lost
 from .other_logs import others_give_key
-from .readable import check_on_conflict
 from .row_streams import (
     Counted,
     columns_to_sort,
@@ -32,6 +31,7 @@ from .row_streams import (
     staying,
     within,
 )
+from .schema_compatibility import check_on_conflict
 from .spots import path_of
 
 if TYPE_CHECKING:

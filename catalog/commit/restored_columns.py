@@ -17,7 +17,7 @@ from ..data.unify import FileSchema, agreed
 from ..format.definitions import decode_definition, encode_definition
 from ..format.schema import column_of
 from ..log.column_ids import ids_in
-from .live_schemas import live_schemas
+from .schema_compatibility import live_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -36,7 +36,7 @@ from .clocks import Clocks
 from .committer import Committer
 from .meaning import check_commit, refuse_other
 from .queue import CommitQueue
-from .readable import Readable
+from .schema_compatibility import UnitedSchemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,7 +126,7 @@ class Session:
             in_background=ambient.in_background,
         )
         self._queue = CommitQueue(self._commit_all)
-        self._readable = Readable(self.writer_id)
+        self._united = UnitedSchemas(self.writer_id)
         self._guard = threading.Lock()  # the committer's state, against other threads
         self._clock_us = state.committed_at_us  # where an opening before this one has been
         self._closed = False
@@ -365,9 +365,9 @@ class Session:
         """Whether the log knows this schema of the table already."""
         return self.ask(lambda state: (table, fingerprint) in schemas_with(state, [table]))
 
-    def ask_readable(self, asked: Callable[[Readable, State], _T]) -> _T:
-        """What is asked of the tables of the newest state that is known; see `Readable`."""
-        return self.ask(lambda state: asked(self._readable, state))
+    def ask_united(self, asked: Callable[[UnitedSchemas, State], _T]) -> _T:
+        """What is asked of the schemas of the newest state that is known; see `UnitedSchemas`."""
+        return self.ask(lambda state: asked(self._united, state))
 
     def ask(self, asked: Callable[[State], _T]) -> _T:
         """What the newest state that is known says. If it can't be read, others may have gone on

@@ -19,8 +19,8 @@ from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .done import Replaced
 from .file_footer import footer_of, path_of_data
-from .own_schemas import fitted
 from .row_streams import Counted, staying
+from .schema_compatibility import fitted
 from .shares import OWN_FILES, Share
 from .times import time_columns
 

@@ -29,9 +29,8 @@ from .file_footer import footer_of, path_of_data, removals
 from .key_marks import KeyMarks
 from .meaning import Meaning
 from .operations import Operations
-from .own_schemas import OwnSchemas, fitted
-from .readable import check_on_conflict
 from .room import Room
+from .schema_compatibility import OwnSchemas, check_on_conflict, fitted
 from .spots import Added, NewFile, new_spots, not_live, path_of
 from .updating import Updating
 from .uploads import Uploads
@@ -71,7 +70,7 @@ class Transaction(Evolving, Updating, Operations):
         self._added: dict[str, str] = {}  # to which table, while it is there
         self._schemas: set[tuple[str, bytes]] = set()
         self._columns = Columns(session, intent)
-        self._own = OwnSchemas(session.ask_readable, self._removed.keys(), self._columns.of)
+        self._own = OwnSchemas(session.ask_united, self._removed.keys(), self._columns.of)
         self._room = Room(intent.member())
         self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
