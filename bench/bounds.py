@@ -23,7 +23,7 @@ from lakelog.catalog.format.statistics import bound_type, decode_bounds
 from lakelog.catalog.format.statistics_form import unpack_statistics
 from lakelog.catalog.format.wire_kinds import STATISTICS
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
-from lakelog.testing.logs import LogBuilder
+from lakelog.testing.logs import LogBuilder, numbered
 
 KINDS = (pa.int64(), pa.timestamp("us", "UTC"), pa.float64(), pa.string())
 STEP = 20_000
@@ -77,7 +77,7 @@ def transactions(
     names: list[str], files: int, columns: int, rows: int, *, at_once: bool
 ) -> Iterator[list[wire.Action]]:
     """The actions of each transaction: schemas, then so many files for each table."""
-    encoded = encode_schema(schema_of(columns))
+    encoded = encode_schema(numbered(schema_of(columns)))
     pending: list[wire.Action] = []
     for name in names:
         item = wire.Schema(

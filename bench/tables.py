@@ -20,6 +20,7 @@ from lakelog.catalog.catalog import open_catalog
 from lakelog.catalog.commit.writer import Writer
 from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
+from lakelog.testing.logs import numbered
 from lakelog.testing.servers import moto_server
 
 # The peer comes compiled, as whatever pip installs does; a fresh process of ours shall, too.
@@ -33,7 +34,7 @@ SCHEMA = pa.schema(
         ("name", pa.string()),
     ]
 )
-ENCODED = encode_schema(SCHEMA)
+ENCODED = encode_schema(numbered(SCHEMA))
 START_US = 1_700_000_000_000_000
 STEP = 50_000
 

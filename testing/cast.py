@@ -19,7 +19,7 @@ import pyarrow as pa
 from ..catalog.catalog import Catalog
 from ..catalog.commit.writer import Writer
 from ..catalog.format.names import data_path
-from ..catalog.format.schema import encode_schema
+from ..catalog.format.schema import column_of, encode_schema
 from ..catalog.log.claims import Claim
 from ..catalog.margins import Margins
 from ..catalog.read.log_reader import LogReader
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..store.base import Store
     from .simulation import World
 
-_ENCODED = encode_schema(pa.schema([("a", pa.int64())]))
+_ENCODED = encode_schema(pa.schema([column_of("a", pa.int64(), 1)]))
 FINGERPRINT, SCHEMA = _ENCODED.fingerprint, _ENCODED.message
 MARGINS = Margins(prune_floor_s=100_000.0, gc_grace_s=500_000.0)
 OVERWRITES = 96  # of 256 transactions that take out a file: told by their ids, without a draw

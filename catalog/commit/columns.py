@@ -15,7 +15,7 @@ from ..data.evolution import evolved
 from ..data.shown import fits, shown
 from ..data.unify import FileSchema, agreed
 from ..format.definitions import decode_definition
-from ..format.schema import decode_log_schema, with_column_id
+from ..format.schema import decode_log_schema, encode_schema, with_column_id
 from ..log.column_ids import ids_in
 from ..log.definitions import definition_actions
 from ..log.lookup import schemas_with
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from ..data.evolution import Change
     from ..data.shown import Shown
     from ..format.definitions import Definition
+    from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.column_ids import ColumnIds
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
+    from .schema_compatibility import OwnSchemas
     from .session import Session
 
 _T = TypeVar("_T")
@@ -246,3 +248,24 @@ def _united(
         return found
     first = [next(i.schema.field(n) for i in items if n in i.schema.names) for n in conflicts]
     return pa.schema([*found, *(pa.field(f.name, f.type) for f in first)])
+
+
+def fitted(
+    columns: Columns, own: OwnSchemas, table: str, schema: pa.Schema, *, refuses: bool
+) -> tuple[pa.Schema, EncodedSchema]:
+    """The columns of data as those that a table has, which others may just have changed or dropped.
+
+    Args:
+        refuses: Refuse types that the table's don't hold, or that make it unreadable.
+    Raises:
+        SchemaConflict: There are some; or columns were dropped, or renamed.
+    """
+
+    def asked() -> tuple[pa.Schema, EncodedSchema]:
+        found = columns.fit(table, schema, checked=refuses)
+        encoded = encode_schema(found)
+        if refuses:
+            own.refuse_conflict(table, encoded)
+        return found, encoded
+
+    return columns.unless_changed(table, asked)

@@ -24,7 +24,7 @@ from ..data.shown import shown
 from ..data.unify import FileSchema, only, unify
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.schema import decode_schema, encode_schema
+from ..format.schema import decode_schema
 from ..log.files import Files
 from ..log.lookup import schemas_with
 from .times import refuse_misfits, time_columns
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..format.schema import EncodedSchema
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
-    from .columns import Columns
 
     _Ask = Callable[[Callable[["UnitedSchemas", State], Any]], Any]
 
@@ -347,24 +346,3 @@ class OwnSchemas:
         known = self._written.setdefault(table, {})
         if encoded.fingerprint not in known:
             known[encoded.fingerprint] = decode_schema(encoded.message)
-
-
-def fitted(
-    columns: Columns, own: OwnSchemas, table: str, schema: pa.Schema, *, refuses: bool
-) -> tuple[pa.Schema, EncodedSchema]:
-    """The columns of data as those that a table has, which others may just have changed or dropped.
-
-    Args:
-        refuses: Refuse types that the table's don't hold, or that make it unreadable.
-    Raises:
-        SchemaConflict: There are some; or columns were dropped, or renamed.
-    """
-
-    def asked() -> tuple[pa.Schema, EncodedSchema]:
-        found = columns.fit(table, schema, checked=refuses)
-        encoded = encode_schema(found)
-        if refuses:
-            own.refuse_conflict(table, encoded)
-        return found, encoded
-
-    return columns.unless_changed(table, asked)

@@ -17,10 +17,10 @@ from ..log.gist import say_rewritten
 from ..log.outcome import epoch_changed_error, fenced_error
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .columns import fitted
 from .done import Replaced
 from .file_footer import footer_of, path_of_data
 from .row_streams import Counted, staying
-from .schema_compatibility import fitted
 from .shares import OWN_FILES, Share
 from .times import time_columns
 

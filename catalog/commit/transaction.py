@@ -21,7 +21,7 @@ from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .adopt import adopted, name_locations, take
 from .arguments import check_clock
-from .columns import Columns
+from .columns import Columns, fitted
 from .data_file import put_data
 from .dropped import warn_dropped
 from .evolving import Evolving
@@ -30,7 +30,7 @@ from .key_marks import KeyMarks
 from .meaning import Meaning
 from .operations import Operations
 from .room import Room
-from .schema_compatibility import OwnSchemas, check_on_conflict, fitted
+from .schema_compatibility import OwnSchemas, check_on_conflict
 from .spots import Added, NewFile, new_spots, not_live, path_of
 from .updating import Updating
 from .uploads import Uploads
