@@ -51,7 +51,7 @@ def meets(wanted: RowFilter, batch: pa.RecordBatch) -> np.ndarray:
     """Per row of a batch of one file whether it meets a predicate: true, not false and not null.
 
     Args:
-        batch: With the columns and types of the file, in whose metadata generations stand.
+        batch: With the columns and types of the file, in whose metadata ids stand.
     """
     if wanted.expression is None and not wanted.target.names:
         rows = batch  # a constant
