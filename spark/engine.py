@@ -8,27 +8,30 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..catalog.ambient import SYSTEM
 from ..catalog.parallel import SHARE
-from ..errors import MissingDependency
-from .engine_openings import Openings
+from ..errors import LakelogError, MissingDependency, UsageError
 from .engine_task import Answer, Wave, answers
+from .hadoop_options import is_s3
 from .parcels import pack, unpack
+from .s3_identity import Identity
 from .stages import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from pyspark.sql import SparkSession
 
     from ..store import WideStore
     from .stages import Stages
+
+    Options = Mapping[str, Any]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -158,3 +161,64 @@ def _run(spark: SparkSession, wave: Wave) -> list[Answer]:
         raise
     rows.sort(key=lambda row: row["share"])
     return [unpack(row["told"]) for row in rows]
+
+
+# --- Openings -------------------------------------------------------------------------------------
+
+
+class Openings:
+    """Of some stores.
+
+    Raises:
+        UsageError: A store that other processes can't see.
+    """
+
+    def __init__(self, stores: Sequence[WideStore]) -> None:
+        for store in stores:
+            if store.url.startswith("memory:"):
+                raise UsageError(
+                    f"Spark can't work on {store.url}: its tasks are other processes, which don't "
+                    "see it",
+                    key=store.url,
+                    hint="Give a folder or a bucket that all executors reach",
+                )
+        found = [store.opening for store in stores]
+        self._each = [
+            (
+                each,
+                _options(each.url, each.storage_options),
+                {url: _options(url, given) for url, given in each.location_options.items()},
+            )
+            for each in found
+        ]
+
+    def now(self) -> bytes:
+        """What opens them, packed: on S3 with the credentials as they are valid now.
+
+        Raises:
+            UsageError: An option that can't be sent.
+        Raises, Requests: As `Identity.options`.
+        """
+        try:
+            return pack(
+                [
+                    replace(
+                        opening,
+                        storage_options=own(),
+                        location_options={url: options() for url, options in elsewhere.items()},
+                    )
+                    for opening, own, elsewhere in self._each
+                ]
+            )
+        except LakelogError:
+            raise
+        except Exception:
+            raise UsageError(
+                "The storage options hold something that can't be sent to Spark's tasks",
+                key="storage_options",
+                hint="Give plain texts, numbers, lists and dicts",
+            ) from None  # the cause might show a value
+
+
+def _options(url: str, given: Options) -> Callable[[], Options]:
+    return Identity(given).options if is_s3(url) else lambda: given

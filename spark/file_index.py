@@ -5,7 +5,7 @@ nothing.
 and the exact sizes, so they are handed to Spark as an index of its own, in one call, and Spark's
 native Parquet reader does the rest: column pruning, row-group push-down, splits, `_metadata`.
 
-In the tasks each file is held against the log before it is read (`checked_read_java`).
+In the tasks each file is held against the log before it is read (`relation_java`).
 
 This needs the JVM of a classic session. Where there is none (Spark Connect), or where a Spark to
 come has changed the internals that the index stands on, `SparkUnsupported` is raised and
@@ -24,15 +24,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from ..errors import SparkUnsupported
-from .checked_read_java import CHECKED_READ, CHECKED_READ_CLASS
 from .file_index_java import FILE_INDEX
 from .filters_java import FILTERS
 from .janino import compile_texts, new_instance
 from .jvm_errors import told_apart
 from .kept_stores_java import KEPT_STORES, KEPT_STORES_CLASS, STORE, STORE_CLASS
 from .known_files import pack
-from .pushed_filters_java import PUSHED_FILTERS
-from .relation_java import FACTORY_CLASS, PARQUET_FORMAT, RELATION_FACTORY
+from .relation_java import (
+    CHECKED_READ,
+    CHECKED_READ_CLASS,
+    FACTORY_CLASS,
+    PARQUET_FORMAT,
+    PUSHED_FILTERS,
+    RELATION_FACTORY,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

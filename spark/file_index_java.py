@@ -1,6 +1,6 @@
 """The Java text of the file index, compiled inside Spark's own JVM by the Janino that Spark
 bundles; that of the relation over it is in `relation_java`, that of what runs in the tasks in
-`checked_read_java`.
+`relation_java`.
 
 It is a string and no jar, so that a wheel needs no build step and no second artefact, and so that
 it compiles against whichever Spark is running. It touches Spark only through the interfaces named

@@ -31,7 +31,7 @@ _GLOB = re.compile(r"([\[\]{}*?\\])")
 # Of floats dictionaries and Bloom filters tell -0.0 from 0.0, which are equal for Spark; bounds in
 # footers and page indexes ignore NaN, which is greater than all else for Spark. And the value that
 # a decimal, a date or a time is compared with may reach the reader as another one
-# (`pushed_filters_java`). Spark's reader heeds these options per read, and for all columns alike.
+# (`relation_java`). Spark's reader heeds these options per read, and for all columns alike.
 _FLOATS = ('"float"', '"double"')
 _MOVED = ('"decimal(', '"date"', '"timestamp')
 _EXACT = {

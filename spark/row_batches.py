@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """Work of one kind runs at once; that of another waits until it is done, and lets none that
-    comes later go first."""
+    """Settings belong to a session, whichever thread has set them. Work of one kind runs at once;
+    that of another waits until it is done, and lets none that comes later go first."""
 
     def __init__(self) -> None:
         self._door = Lock()  # whoever waits holds it
@@ -204,6 +204,10 @@ def _set_for_now(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[Non
 
 
 # --- Decimals -------------------------------------------------------------------------------------
+#
+# Spark keeps a decimal of up to 18 digits as a whole number of its last digit, in 64 bits. For an
+# Arrow batch it makes a Java object of each, which costs more than any other type. So the number
+# itself is sent, and Arrow makes decimals of a whole batch at once.
 
 
 def as_longs(frame: DataFrame) -> tuple[DataFrame, dict[int, pa.DataType]]:

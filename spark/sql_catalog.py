@@ -36,10 +36,9 @@ from .jvm_errors import told_apart
 from .partition_columns import FILE_COLUMN, PLACE_COLUMN
 from .read import frame_of
 from .selection import selection
-from .sql_catalog_java import CATALOG
+from .sql_catalog_java import CATALOG, INSTALLER, INSTALLER_CLASS
 from .sql_change_java import CHANGE, DELTA, OPERATION, PLACE, REFRESH, STRATEGY
 from .sql_changes import Statement, change
-from .sql_installer_java import INSTALLER, INSTALLER_CLASS
 from .sql_table_java import ASK, TABLE, WRITE
 from .stages import watched
 from .swap import add_rule
@@ -372,6 +371,8 @@ class _Answers:
 
 
 # --- Partitions -----------------------------------------------------------------------------------
+#
+# A log keeps no partition columns of a table; the names of its partitions tell them.
 
 
 def insert_partitions(

@@ -1,7 +1,7 @@
 """`format("lakelog")` by Spark's own Parquet reader, on classic sessions.
 
 Spark plans a data source in Python without telling it the columns of a query, or asking for its
-size. So a rule of the optimizer (`swap_rule_java`) asks here, by py4j's callbacks, for what
+size. So a rule of the optimizer (`swap_java`) asks here, by py4j's callbacks, for what
 `lakelog.spark.read` would make of the same options, and puts that in its place. Where it can't, the
 source reads the table as ever.
 """

@@ -329,6 +329,10 @@ class ObjectStore(Store):
 
 
 # --- Pages ----------------------------------------------------------------------------------------
+#
+# No server is trusted to start where it was told to, to list each key once, or to keep the order.
+# A page is sorted here. That pages follow one another in order is checked, because what was handed
+# out can't be taken back.
 
 
 def in_order(

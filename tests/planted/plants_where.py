@@ -106,7 +106,7 @@ def equal_keys_are_equal_texts() -> Any:
 @plant(SKIPPING)
 def row_groups_are_counted_from_one() -> Any:
     """The statistics of a row group are taken for those of the next one."""
-    from lakelog.catalog.read.row_groups import RowGroups
+    from lakelog.catalog.read.table_facts import RowGroups
 
     real = RowGroups.places_of
 

@@ -20,7 +20,7 @@ from lakelog.errors import AccessDenied, CorruptObject, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.replication import replicate
 from lakelog.spark import SparkEngine, Stages, engine
-from lakelog.spark.engine_openings import Openings
+from lakelog.spark.engine import Openings
 from lakelog.store import WideStore
 from lakelog.store.memory import MemoryStore
 
