@@ -9,7 +9,7 @@ import datetime as dt
 import operator
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import NaiveTime, RevisionNotFound, SameLogTwice, UsageError
+from ...errors import CorruptError, NaiveTime, RevisionNotFound, SameLogTwice, UsageError
 from ..format.cut import TOKEN_DIGEST_BYTES, Position
 from .views import refuse_unused
 
@@ -31,14 +31,20 @@ def iso(at_us: int) -> str:
 
 
 def state_at(log: LogReader, position: Position) -> State:
-    """The state of a log that a cut names.
+    """Returns the state of a log that a cut names.
 
     Raises:
-        RevisionNotFound, SnapshotPruned: It isn't there, or is another one.
+        RevisionNotFound, SnapshotPruned: It isn't there, or is another one. That its incarnation is
+            not in use is said first.
         ForkError, CorruptError, UnsupportedFeature: It can't be read.
     """
     incarnation = position.log.incarnation if position.log else 0
-    state = log.load(position.revision, incarnation=incarnation)
+    try:
+        state = log.load(position.revision, incarnation=incarnation)
+    except CorruptError:
+        if incarnation > 1:
+            refuse_unused(log.names(), incarnation)
+        raise
     _check_position(state, position)
     if incarnation > 1 and state.base is None:
         refuse_unused(log.names(), incarnation)

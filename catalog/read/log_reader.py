@@ -174,7 +174,7 @@ class LogReader(LogFolder):
             f"No usable checkpoint of {self.writer}/{self.database} up to revision {plan.target}: "
             f"{first.message}",
             key=first.key,
-            hint=f"Revisions {listing.readable()} are listed. {REPAIR}",
+            hint=f"Revisions {listing.readable()} are there. {REPAIR}",
         )
 
     def is_about(self, error: CorruptError, base: LogObject) -> bool:

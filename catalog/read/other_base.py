@@ -87,7 +87,7 @@ def other_base(
             warned.add(error.message)
             log.warn(error)
         return found.base, found.tail
-    error.hint = f"Revisions {listing.readable()} are listed. {REPAIR}"
+    error.hint = f"Revisions {listing.readable()} are there. {REPAIR}"
     raise error
 
 

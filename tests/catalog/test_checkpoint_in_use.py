@@ -88,7 +88,7 @@ def test_the_only_checkpoint_of_a_pruned_log_broken_says_so(catalog, store, how)
         values(store)
     assert caught.value.key == key
     assert caught.value.exit_code == 5
-    assert "Revisions 5-7 are listed" in caught.value.hint
+    assert "Revisions 5-7 are there" in caught.value.hint
     assert "rebuild" in caught.value.hint
 
 

@@ -6,7 +6,12 @@ import warnings
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format.names import log_folder, parse_log_object, segments_folder
+from lakelog.catalog.format.names import (
+    log_folder,
+    mirror_log_folder,
+    parse_log_object,
+    segments_folder,
+)
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, MissingTransaction, RevisionNotFound, SnapshotPruned
@@ -128,6 +133,26 @@ def test_a_token_of_a_pruned_incarnation_is_pruned_and_one_of_an_unused_is_not_t
     store.delete([key for key, item in keys.items() if item.incarnation == 3])
     with pytest.raises(RevisionNotFound, match="no incarnation 3"):
         catalog.snapshot("db", tokens[2])
+
+
+def test_that_an_incarnation_is_not_in_use_is_said_first(catalog, writer, store):
+    """Whatever else of it is missing."""
+    seal(store, "w", "db")
+    rebuild(store, "w", "db")
+    with catalog.writer("w", "db") as later:
+        commit(later, 9)
+        commit(later, 10)
+    token = catalog.snapshot("db").token
+    for folder in (FOLDER, mirror_log_folder("w", "db")):
+        keys = [info.key for info in store.list(folder)]
+        items = {key: parse_log_object(key.removeprefix(folder)) for key in keys}
+        own = {key: item for key, item in items.items() if item.incarnation == 2}
+        last = max(item.revision for item in own.values())
+        store.delete(
+            [k for k, i in own.items() if i.kind == "checkpoint" or i.revision == last - 1]
+        )
+    with pytest.raises(RevisionNotFound, match="Incarnation 2 of w/db is not in use"):
+        catalog.snapshot("db", token)
 
 
 def test_what_follows_a_revision_that_is_gone_is_not_taken_in(writer, store, reader):
