@@ -60,7 +60,6 @@ from ..catalog.format.names import LogObject, base_folder, parse_own_file
 from ..catalog.nesting import logs_below, refuse_outer_log
 from ..errors import ConflictError, LakelogError, ObjectNotFound, UsageError
 from .context import (
-    EPOCH,
     MaintenanceContext,
     is_old,
     open_context,
@@ -332,7 +331,7 @@ def _look(
         epoch=state.epoch,
         superseded_at=_superseded_at(context, state),
         first_epoch=state.first_epoch,
-        begun_at=EPOCH + dt.timedelta(microseconds=state.begun_at_us),
+        begun_at=retained.begun_at,
         incarnation=state.log.incarnation,
         exclusive=exclusive,
         now=now,
@@ -394,7 +393,8 @@ class Rules:
     Attributes:
         epoch: Of the head.
         superseded_at: When that epoch began, by the store's clock; None: nobody knows any more.
-        first_epoch, begun_at: The epoch that the incarnation began with, and when that was.
+        first_epoch: Of the incarnation.
+        begun_at: When the oldest object of the incarnation was put; None: nobody knows.
         incarnation: Its number.
         exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
         now: The time to judge ages by.
@@ -407,7 +407,7 @@ class Rules:
     epoch: int
     superseded_at: dt.datetime | None
     first_epoch: int
-    begun_at: dt.datetime
+    begun_at: dt.datetime | None
     incarnation: int
     exclusive: bool
     now: dt.datetime
@@ -453,9 +453,10 @@ class Rules:
         return row is None or row["epoch"] != name.epoch
 
     def _is_left_out(self, name: DataFile) -> bool:
-        age_s = (self.now - self.begun_at).total_seconds()
-        is_recent = self.incarnation > 1 and age_s < self.margins.gc_grace_s
-        return is_recent and name.epoch < self.first_epoch
+        if self.incarnation == 1 or name.epoch >= self.first_epoch:
+            return False
+        limit = self.now - dt.timedelta(seconds=self.margins.gc_grace_s)
+        return self.begun_at is None or self.begun_at > limit
 
     def _is_superseded(self, info: ObjectInfo, name: DataFile) -> bool:
         """Checks whether no transaction to come can name a file. What was put when a higher epoch

@@ -261,8 +261,8 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     assert first is not None  # `check_plan` saw to it
     if first.incarnation != listing.incarnation:
         raise outdated(plan, f"incarnation {listing.incarnation} of the log is in use by now")
-    if first.name not in names.log.objects or first.revision not in listing.transactions:
-        raise outdated(plan, f"checkpoint {first.revision} or its transaction is gone")
+    if first.name not in names.log.objects:
+        raise outdated(plan, f"checkpoint {first.revision} is gone")
     if listing.head < plan.facts.head:
         raise outdated(plan, f"the log ended at revision {plan.facts.head}, now at {listing.head}")
     proof = prove(context, names, first)
@@ -349,7 +349,7 @@ def choose(
         wanted = min(wanted, _revision_at(context, listing, since))
     floor = floor_revision(names, now, context.margins)
     keep_from = min(wanted, floor)
-    lowest = listing.run_start(listing.head)
+    lowest = listing.run_start(listing.head) - 1  # a rebuilt log begins with a checkpoint alone
     possible = [listing.checkpoints[c][0] for c in listing.checkpoints if lowest <= c <= keep_from]
     usable = [c for c in possible if is_old(names.log.objects[c.name], now, floor_s)]
     if not usable:
@@ -553,7 +553,7 @@ def prove(context: MaintenanceContext, names: LogNames, first: LogObject) -> Pro
     """Checks that all from a checkpoint on can be read without anything before it.
 
     Args:
-        first: The checkpoint; its transaction must be listed.
+        first: The checkpoint.
     Raises:
         ForkError, MissingTransaction, CorruptError: It can't be, or is not the same.
         ObjectNotFound: Something vanished since the listing.
@@ -602,10 +602,7 @@ def _unusable_statistics(state: State) -> str:
     if not bad:
         return ""
     more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-    return (
-        f"Statistics can't be used: {bad[0]}{more}. No row is lost, but queries skip less; a "
-        "`lakelog rebuild` makes them anew from the data files"
-    )
+    return f"Statistics can't be used: {bad[0]}{more}. No row is lost, but queries skip less"
 
 
 def _is_usable(state: State, piece: Piece) -> bool:
@@ -695,7 +692,8 @@ def complete_mirror(context: MaintenanceContext, names: LogNames, proof: Proof) 
         if not _is_copied(log.segments.get(name), mirror.segments.get(name))
     ]
     revisions = range(first.revision, proof.state.revision)
-    items = [first, *(names.listing.transactions[revision][0] for revision in revisions)]
+    transactions = names.listing.transactions
+    items = [first, *(transactions[r][0] for r in revisions if r in transactions)]
     missing += [
         (log.log_folder + item.name, mirror.log_folder + item.name)
         for item in items

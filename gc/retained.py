@@ -13,7 +13,7 @@ Source: docs/format.md, section 4; docs/maintenance.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -51,6 +51,7 @@ from ..errors import (
 )
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..catalog.format.names import LogObject
@@ -451,11 +452,13 @@ class Retained:
         state: At the head.
         paths: Every path that is live in some retained revision, and of every object of row
             deletes, with repeats.
+        begun_at: When the oldest object of the incarnation in use was put, by the store's clock.
     """
 
     oldest: int
     state: State
     paths: list[pa.Array]
+    begun_at: dt.datetime | None
 
     def references(self, paths: Sequence[str]) -> list[bool]:
         """Checks which of these paths are named, as any store might compare them.
@@ -502,7 +505,12 @@ def _read_retained(context: MaintenanceContext, names: LogNames) -> Retained:
     oldest = listing.oldest_readable()
     from_start = listing.run_start(listing.head) == 0
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
-    retained = Retained(oldest, state, named_by(state) + _named_besides(context, names, oldest))
+    own = [*listing.transactions.values(), *listing.checkpoints.values()]
+    times = [names.log.objects[item.name].modified_at for items in own for item in items]
+    known = [at for at in times if at is not None]
+    begun_at = min(known) if len(known) == len(times) else None
+    paths = named_by(state) + _named_besides(context, names, oldest)
+    retained = Retained(oldest, state, paths, begun_at)
     replay(context, listing, state, listing.head, retained.paths)
     refuse_untouchable(state)
     return retained
@@ -582,7 +590,7 @@ def _continued(context: MaintenanceContext, retained: Retained) -> Retained | No
     except ObjectNotFound:
         return None
     refuse_untouchable(state)
-    return Retained(retained.oldest, state, retained.paths + news)
+    return replace(retained, state=state, paths=retained.paths + news)
 
 
 def named_by(state: State) -> list[pa.Array]:

@@ -212,7 +212,7 @@ class Selected:
                 for table in self.selection.tables:
                     files = [NewFile(w.path, w.partition) for w in one.made if w.table == table]
                     if files:
-                        tx.add_all(table, files, skip_live=False)
+                        tx.add_all(table, files, skip_live=False, own=True)
         assert tx.commit_info is not None
         return tx.commit_info.revision
 

@@ -51,7 +51,6 @@ class Actors:
         rest_s: How long a process does nothing between two pieces of work, at the most.
         handles: Writers that were opened, with their stores: zombies to be.
         plans: Of gc, prune and rebuild, to be executed by somebody, some time.
-        removed: Paths that were taken out, and may be added again.
         changes: What transactions change of a table beside, if they do.
         undoing: What takes that table back, if somebody does.
     """
@@ -61,7 +60,6 @@ class Actors:
     rest_s: float = 0.0
     handles: list[Writer] = field(default_factory=list)
     plans: list[tuple[Callable[..., Any], Any]] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
     changes: Changes | None = None
     undoing: Undoing | None = None
 
@@ -100,7 +98,7 @@ class Actors:
         return writer
 
     def transaction(self, writer: Writer) -> None:
-        """One transaction: files go, come, come back, or are written and given up; or rows and
+        """One transaction: files go, come, or are written and given up; or rows and
         columns of another table change."""
         if self.changes is not None and self.world.chance(0.5):
             self.change(writer, self.changes)
@@ -110,16 +108,12 @@ class Actors:
         tx = writer.transaction(*app)
         live = annals.live_at(writer._session._committer.state.digest)
         live = [path for path in live if f"/{CHANGED}/" not in path]
-        removes, adds = set(), set()
+        removes: set[str] = set()
+        adds: set[str] = set()
         if live and random.random() < 0.5:
             removes.add(random.choice(live))
         for path in removes:
             tx.remove(path)
-        if self.removed and random.random() < 0.3:
-            path = random.choice(self.removed)
-            if path not in live:
-                tx.add(TABLE, path)
-                adds.add(path)
         # Of another spelling: on a store that folds names it is the same folder.
         table = TABLE if random.random() < 0.8 else TABLE.upper()
         if random.random() < 0.9 or not (removes or adds):
@@ -128,7 +122,6 @@ class Actors:
             return  # its files are left over
         meant = Meant(frozenset(adds), frozenset(removes))
         self._commit(tx, meant)
-        self.removed += removes
 
     def change(self, writer: Writer, changes: Changes) -> None:
         """One transaction that changes rows and columns of the table beside."""

@@ -1,5 +1,4 @@
-"""Putting a data file: before the transaction that names it, and never over another one; and
-finding one that is to be taken in.
+"""Putting a data file: before the transaction that names it, and never over another one.
 
 Source: docs/format.md, section 10.
 """
@@ -9,11 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...errors import ObjectExists, ObjectNotFound
-from ..format.names import base_folder
 
 if TYPE_CHECKING:
-    from ...store import Capabilities, ObjectInfo, Store
-    from .home import Home
+    from ...store import Capabilities, Store
 
 # Larger ones go in parts, which no store can be trusted to join only if the key is free. It is
 # looked first then.
@@ -53,26 +50,6 @@ def put_data(session: Place, key: str, body: bytes) -> None:
             key=key,
             hint="Nothing was overwritten. Two processes draw the same random ids: was a machine "
             "cloned, or set back to a snapshot? Open the writer again",
-        ) from error
-
-
-def existing(session: Home, path: str) -> ObjectInfo:
-    """What the store says of a file that is to be taken in.
-
-    Args:
-        path: Relative to `<writer>/<database>/`.
-    Raises:
-        ObjectNotFound: It isn't there.
-    Requests: 1 HEAD.
-    """
-    key = base_folder(session.writer_id, session.database) + path
-    try:
-        return session.store.head(key)
-    except ObjectNotFound as error:
-        raise ObjectNotFound(
-            f"{path} can't be added: there is no such file",
-            key=key,
-            hint="Put the file there first; its path is relative to <writer>/<database>/",
         ) from error
 
 

@@ -325,19 +325,6 @@ class Session:
 
         return self.ask(asked) or self.ask_anew(asked)
 
-    def has_committed(self, transaction_id: bytes) -> bool:
-        """Whether the history knows a transaction: as far back as it goes, so of an old one it may
-        not.
-
-        Requests: none but for pieces of a checkpoint; 1 LIST, and 1 GET for each new transaction,
-            before it says no.
-        """
-
-        def asked(state: State) -> bool:
-            return transaction_id in state.history.of_transactions({transaction_id})
-
-        return self.ask(asked) or self.ask_anew(asked)
-
     def may_stand(self, transaction_id: bytes) -> bool:
         """Whether a transaction stands, or may come to stand: it was sent, and nobody knows that
         another one has its place. Without put-if-absent a put may land late."""

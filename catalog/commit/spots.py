@@ -12,22 +12,20 @@ from ...errors import FileNotLive, InvalidPath, TransactionExpired
 from ...store.places import LOCAL_ROOT, is_absolute, place_below, place_of
 from ..format.folding import fold
 from ..format.locations import is_in_place, path_at
-from ..format.names import base_folder, check_path, escape_name, is_id, parse_data_file
+from ..format.names import base_folder, check_path, escape_name, is_id
 from ..log.lookup import files_with
 from ..scalars import value_of
-from .data_file import existing
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
-    from ...store import ObjectInfo
     from ..log.build import Intent
     from ..log.files import Files
     from .session import Session
 
-_OF_A_LOG: Final = ("data", "transactions", "segments")
+_OF_A_LOG: Final = ("data", "transactions", "segments", "mirror")
 _SCRATCH: Final = ("_tmp", "_refs")
 
 
@@ -36,8 +34,8 @@ class NewFile:
     """A file that is to be taken in.
 
     Attributes:
-        name: As `Transaction.add` takes it: its URL, its absolute path, or, below the writer's own
-            `data/`, its path in the log.
+        name: As `Transaction.add` takes it: its URL or its absolute path. Of a file that lakelog
+            itself has made below the writer's own `data/`: its path in the log.
         partition: That it gets; empty for none.
         size_bytes: Exact, from a listing: saves a request. None: unknown.
         partition_by: Columns that the file lacks and the name of its partition tells: types by
@@ -176,14 +174,16 @@ def new_spots(
     added: Container[str],
     removed: Container[str],
     skip_live: bool,
+    own: bool,
 ) -> list[Spot]:
-    """Where files lie that are to be taken in.
+    """Returns where files lie that are to be taken in.
 
     Args:
         found: Takes the names of those that are live already.
         added, removed: Paths that the transaction has added, and removed, before.
         skip_live: Whether those that are live in this table are left out; else, and in another
             table, the commit judges them.
+        own: Whether lakelog itself has made these files, below the writer's own `data/`.
     Raises:
         InvalidUrl, InvalidPath, InvalidName, TransactionExpired: One may not be taken in.
         ObjectNotFound: One below `data/` isn't there.
@@ -194,6 +194,13 @@ def new_spots(
         if file.partition != "":
             escape_name(file.partition, "partition")
         spot = places.of(file)
+        if not spot.location and not own:
+            raise InvalidPath(
+                f"{file.name} is below the data folder of {session.writer_id}/{session.database}, "
+                "which holds lakelog's own files only",
+                key=spot.path,
+                hint="Move the file to a place of its own, and add it by its URL",
+            )
         if skip_live and (spot.path in spots or spot.path in added):
             found.known.append(file.name)
         else:
@@ -205,9 +212,7 @@ def new_spots(
         found.known.extend(spots.pop(path).file.name for path in sorted(live))
     for path, spot in spots.items():
         if not spot.location:
-            info = existing(session, path)
-            check_adoptable(session, intent, path, info)
-            spots[path] = replace(spot, file=replace(spot.file, size_bytes=info.size_bytes))
+            spots[path] = replace(spot, file=_made_here(session, intent, spot))
         if _may_have_twins(session, spot):
             intent.folds_names = True
     return list(spots.values())
@@ -218,51 +223,30 @@ def _live(files: Files, table: str, paths: Sequence[str]) -> list[str]:
 
 
 def _may_have_twins(session: Session, spot: Spot) -> bool:
-    """Whether the store may take a file's path for that of another one."""
+    """Checks whether the store may take a file's path for that of another one: names of files that
+    lakelog made are unique."""
     is_local = spot.location == LOCAL_ROOT and session.store.backend == "file"
-    return (is_local or not spot.location) and session.folds_names()
+    return is_local and session.folds_names()
 
 
-def check_adoptable(session: Session, intent: Intent, path: str, info: ObjectInfo) -> None:
-    """Refuse a file below the writer's own `data/` that gc may take while it is being added: it
-    judges by epoch and age.
+def _made_here(session: Session, intent: Intent, spot: Spot) -> NewFile:
+    """Returns a file that lakelog has made below `data/`, with its size; refuses one that gc may
+    take while it is being added, which goes by age.
 
     Raises:
-        InvalidPath, TransactionExpired: It may.
+        ObjectNotFound, TransactionExpired: It is not there, or too old.
+    Requests: 1 HEAD.
     """
-    own = parse_data_file(path)
-    if own is not None and own.epoch != intent.epoch:
-        raise InvalidPath(
-            f"{path} was written under epoch {own.epoch}, this transaction has {intent.epoch}",
-            key=path,
-            hint="It is the leftover of another transaction, and gc may take it at any time: "
-            "copy it under a name of your own, and add the copy",
-        )
-    id_in_name = _id_in_name(path, intent)
-    if id_in_name is not None and not session.has_committed(id_in_name):
-        raise InvalidPath(
-            f"{path} was written by transaction {id_in_name.hex()}, which is in no revision "
-            "that the log still tells of: it may commit the file yet",
-            key=path,
-            hint="If it failed, write the rows anew, or copy the file under a name of your own "
-            "and add the copy",
-        )
-    if info.modified_at is None:
-        return
-    written = session.clocks.written(info.modified_at)
-    if session.clocks.is_too_old(written):
-        raise TransactionExpired(
-            f"{path} is older than half the grace period of gc, which may be about to take it",
-            key=path,
-            hint="Copy it, and add the copy",
-        )
-    # The commit asks once more for the age of the oldest file.
-    intent.begun = written if intent.begun is None else written.or_before(intent.begun)
-
-
-def _id_in_name(path: str, intent: Intent) -> bytes | None:
-    """Of another transaction, in a file name as any store may spell it."""
-    name = parse_data_file(fold(path))
-    if name is None or name.transaction_id == intent.transaction_id:
-        return None
-    return name.transaction_id
+    info = session.store.head(spot.key)
+    if info.modified_at is not None:
+        written = session.clocks.written(info.modified_at)
+        if session.clocks.is_too_old(written):
+            raise TransactionExpired(
+                f"{spot.path} is older than half the grace period of gc, which may be about to "
+                "take it",
+                key=spot.path,
+                hint="Put it again",
+            )
+        # The commit asks once more for the age of the oldest file.
+        intent.begun = written if intent.begun is None else written.or_before(intent.begun)
+    return replace(spot.file, size_bytes=info.size_bytes)

@@ -186,14 +186,15 @@ class Transaction(Evolving, Updating, Operations):
         clock: tuple[int, int] | None = None,
         on_conflict: Literal["raise", "allow"] = "raise",
     ) -> None:
-        """Take in an existing Parquet file as it is, wherever it lies. Nothing is copied.
+        """Adds an existing Parquet file of somebody else's as it is, where it is stored. Nothing is
+        copied.
 
         Its footer is read in a child process: a malformed one can't harm this one. lakelog never
-        deletes or changes a file that lies elsewhere; if somebody does, reading it is an error.
+        deletes or changes an external file; if somebody does, reading it is an error.
 
         Args:
-            path: Its URL or absolute path; or, below the writer's own `data/`, its path relative to
-                `<writer>/<database>/`.
+            path: Its URL or absolute path; not below the writer's own `data/`, which holds
+                lakelog's own files only.
             partition_by: Columns that the file lacks and `partition`, as `year=2026/month=11`,
                 tells of: types by name, or names alone (docs/writing.md, "Partitions").
             on_conflict: As for `write`.
@@ -201,16 +202,13 @@ class Transaction(Evolving, Updating, Operations):
             SchemaConflict: As for `write`.
             InvalidName: A table or partition name that can't be.
             InvalidPartition: The name of the partition doesn't tell a column, or not as its type.
-            InvalidUrl, InvalidPath: No such place, or not one that a log may name; of another log
-                of this catalog; or of another transaction, which left it over or may commit it yet
-                (one that the log knows, and took out again, can be added).
-            TransactionExpired: The file is so old that gc may be about to take it.
+            InvalidUrl, InvalidPath: No such place, or not one that a log may name; or the file is
+                below the folder of a log of this catalog.
             ObjectNotFound: No such file.
             InvalidParquet: Not a Parquet file, or one with INT96 timestamps.
             DuplicateFile (at the commit): It is live already, perhaps by another spelling.
-        Requests: 1 HEAD and 1 or 2 GET of the file's end; below `data/` and on one disk, once a
-            writer those of `store.probe_names`; of a file of lakelog's making there those of
-            `Session.has_committed`; for the table's schemas those of `write`.
+        Requests: 1 HEAD and 1 or 2 GET of the file's end; on the catalog's own disk, once a writer
+            those of `store.probe_names`; for the table's schemas those of `write`.
         """
         name = os.fspath(path) if isinstance(path, os.PathLike) else value_of(path)
         file = NewFile(name, value_of(partition), partition_by=partition_by)
@@ -225,6 +223,7 @@ class Transaction(Evolving, Updating, Operations):
         on_conflict: Literal["raise", "allow"] = "raise",
         skip_live: bool = True,
         skip_bad: bool = False,
+        own: bool = False,
         step: Callable[[], None] = lambda: None,
     ) -> Added:
         """Take in many existing Parquet files; their footers are read in parallel. After an error
@@ -234,6 +233,7 @@ class Transaction(Evolving, Updating, Operations):
             files: Each as for `add`.
             skip_live: Leave out those that are live in the table, or named twice.
             skip_bad: Leave out those that can't be used as Parquet files.
+            own: They are files that lakelog itself has made below the writer's own `data/`.
             step: Called for each footer.
         Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
         """
@@ -245,15 +245,15 @@ class Transaction(Evolving, Updating, Operations):
         found, removed = Added(), {name for _, name in self._removed}
         spots = new_spots(
             self._session, self._intent, table, files, found,
-            added=self._added, removed=removed, skip_live=skip_live,
+            added=self._added, removed=removed, skip_live=skip_live, own=own,
         )  # fmt: skip
         taken = take(self._session, table, spots, skip_bad=skip_bad, step=step)
-        schemas, own = adopted(self._columns, self._own, table, taken, refuses=refuses)
+        schemas, written = adopted(self._columns, self._own, table, taken, refuses=refuses)
         named = name_locations(self._session, taken.locations, self._locations)
         new = [one for schema in schemas.values() for one in self._unknown(table, schema)]
         self._room.check([*named, *new])
         self._learn(new)
-        self._own = own
+        self._own = written
         self._room.take(named)
         self._intent.actions.extend(named)
         self._locations |= taken.locations

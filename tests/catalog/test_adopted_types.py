@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.errors import SchemaConflict
+from own_files import add_own
 
 
 class Celsius(pa.ExtensionType):
@@ -85,7 +86,7 @@ def add(store, column, name="t", **options):
     store.put(f"w/db/data/foreign/{name}.parquet", sink.getvalue())
     with Catalog(store).writer("w", "db", checkpoint_every=0) as writer:
         with writer.transaction() as tx:
-            tx.add(name, f"data/foreign/{name}.parquet")
+            add_own(tx, name, f"data/foreign/{name}.parquet")
         writer.checkpoint()
 
 
@@ -113,7 +114,7 @@ def test_a_foreign_file_without_rows_is_added_and_read_back(store, name):
     pq.write_table(pa.table({"id": [1], "c": COLUMNS[name]}).slice(0, 0), sink)
     store.put("w/db/data/foreign/t.parquet", sink.getvalue())
     with Catalog(store).writer("w", "db") as writer, writer.transaction() as tx:
-        tx.add("t", "data/foreign/t.parquet")
+        add_own(tx, "t", "data/foreign/t.parquet")
     snapshot = Catalog(store).snapshot("db")
     assert snapshot.to_arrow("t").num_rows == snapshot.to_arrow("t", where="id > 0").num_rows == 0
 

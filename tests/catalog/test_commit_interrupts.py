@@ -23,6 +23,7 @@ from lakelog.errors import (
 )
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import ClockedStore, FaultyStore, PlainStore
+from own_files import add_own
 from seeds import base_seed
 from table_cases import table, values
 
@@ -299,7 +300,7 @@ def test_an_adopted_file_counts_with_its_own_age(store, fake):
     written_us = store.head("w/db/data/_/t/foreign.parquet").modified_at.timestamp() * 1e6
     fake.wall_us = int(written_us + (limit_s - 60) * 1e6)
     tx = writer.transaction()
-    tx.add("t", "data/_/t/foreign.parquet")
+    add_own(tx, "t", "data/_/t/foreign.parquet")
     fake.move(120)
     with pytest.raises(TransactionExpired):
         tx.commit()
@@ -312,7 +313,7 @@ def test_the_age_of_an_adopted_file_goes_by_the_stores_clock(fake):
     with writer.transaction() as tx:
         (path,) = tx.write("t", table(1))
     store.put("w/db/data/_/t/foreign.parquet", store.get(f"w/db/{path}"))
-    writer.transaction().add("t", "data/_/t/foreign.parquet")
+    add_own(writer.transaction(), "t", "data/_/t/foreign.parquet")
     store.move(Margins().file_age_limit_s * 1.5)
     with pytest.raises(TransactionExpired):
-        writer.transaction().add("t", "data/_/t/foreign.parquet")
+        add_own(writer.transaction(), "t", "data/_/t/foreign.parquet")

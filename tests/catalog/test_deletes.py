@@ -21,6 +21,7 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.testing.counting import CountingStore
+from own_files import add_own
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_row_numbers_hold_under_row_groups_that_are_skipped(tmp_path) -> None:
     pq.write_table(pa.table({"n": list(range(20))}), place, row_group_size=3)
     with catalog.writer("w", "db") as writer:
         with writer.transaction() as tx:
-            tx.add("t", "data/x.parquet")
+            add_own(tx, "t", "data/x.parquet")
         with writer.transaction() as tx:
             assert tx.delete("t", "n IN (4, 10, 19)", mode="rows").rows == 3
     snapshot = catalog.snapshot("db")
@@ -201,14 +202,14 @@ def test_a_file_that_is_added_again_has_all_its_rows(tmp_path) -> None:
     pq.write_table(pa.table({"n": [1, 2, 3]}), place)
     with catalog.writer("w", "db") as writer:
         with writer.transaction() as tx:
-            tx.add("t", "data/x.parquet")
+            add_own(tx, "t", "data/x.parquet")
         for mode in ("rows", "predicate"):
             with writer.transaction() as tx:
                 tx.delete("t", "n = 2", mode=mode)
             assert catalog.snapshot("db").to_arrow("t")["n"].to_pylist() == [1, 3]
             with writer.transaction() as tx:
                 tx.remove("data/x.parquet")
-                tx.add("t", "data/x.parquet")
+                add_own(tx, "t", "data/x.parquet")
             assert catalog.snapshot("db").to_arrow("t")["n"].to_pylist() == [1, 2, 3]
         writer.checkpoint()
     (state,) = catalog.snapshot("db")._states

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from duck import OPTIONS, by_name
 from lakelog.errors import CorruptObject
+from own_files import add_own
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def adopt(tmp_path):
                 file = tmp_path / "w/db" / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 pq.write_table(table, file, write_page_checksum=True, **options)
-                tx.add("t", path)
+                add_own(tx, "t", path)
         return catalog.snapshot("db")
 
     return add

@@ -64,16 +64,17 @@ def test_what_is_refused_by_its_name(lake: Catalog, name: str, kind: type[Lakelo
 
 
 def test_files_of_the_lake_itself(in_place: Catalog) -> None:
-    """Below the own `data/` a URL is the plain path; what is of another log is refused."""
+    """What is below the folder of a log is refused, of the own one too."""
     root = Path(in_place.url)
-    parquet(root / "w/db/data/mine.parquet", 5)
+    own = parquet(root / "w/db/data/_/t/mine.parquet", 5)
     other = parquet(root / "v/db/data/x.parquet", 6)
     link = root.parent / "link"
     link.symlink_to(root)
     with in_place.writer("w", "db") as writer:
-        with writer.transaction() as tx:
-            tx.add("t", str(link / "w/db/data/mine.parquet"))
         tx = writer.transaction()
+        for name in (own, str(link / "w/db/data/_/t/mine.parquet"), "data/_/t/mine.parquet"):
+            with pytest.raises(InvalidPath, match="lakelog's own files only"):
+                tx.add("t", name)
         for name in (other, str(link / "v/db/data/x.parquet")):
             with pytest.raises(InvalidPath, match="v/db"):
                 tx.add("t", name)
@@ -81,8 +82,7 @@ def test_files_of_the_lake_itself(in_place: Catalog) -> None:
             tx.add("t", str(root / "_tmp/x.parquet"))
         tx.add("t", parquet(root / "landing/x.parquet", 7))  # no log's
         tx.commit()
-    assert "data/mine.parquet" in in_place.snapshot("db").files("t")["path"].to_pylist()
-    assert values(in_place) == [0, 1, 5, 7, 10, 11, 100]
+    assert values(in_place) == [0, 1, 7, 10, 11, 100]
 
 
 def test_a_file_has_one_name_whatever_links_lead_to_it(in_place: Catalog, out: Path) -> None:

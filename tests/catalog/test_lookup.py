@@ -21,6 +21,7 @@ from lakelog.errors import CorruptObject, DuplicateFile, FileNotLive
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
+from own_files import add_own
 
 SEGMENTS = segments_folder("w", "db")
 TABLES = ["a", "b", "c"]
@@ -254,28 +255,28 @@ def writer(store, fake, spilling):
         with writer.transaction() as tx:
             tx.write(table, pa.table({"a": [1, 2]}))
     with writer.transaction() as tx:
-        tx.add("a", "data/one.parquet")
+        add_own(tx, "a", "data/one.parquet")
     writer.checkpoint()
     return Catalog(store, ambient=fake.ambient).writer("w", "db", checkpoint_every=0)
 
 
 def test_a_file_that_another_table_has_is_refused(writer):
     with pytest.raises(DuplicateFile), writer.transaction() as tx:
-        tx.add("b", "data/one.parquet")
+        add_own(tx, "b", "data/one.parquet")
     with writer.transaction() as tx:
-        tx.add("b", "data/two.parquet")
+        add_own(tx, "b", "data/two.parquet")
     with pytest.raises(DuplicateFile), writer.transaction() as tx:
-        tx.add("c", "data/two.parquet")
+        add_own(tx, "c", "data/two.parquet")
 
 
 def test_a_file_can_be_moved_to_another_table_over_a_checkpoint(writer):
     with writer.transaction() as tx:
         tx.remove("data/one.parquet")
-        tx.add("b", "data/one.parquet")
+        add_own(tx, "b", "data/one.parquet")
     writer.checkpoint()
     with writer.transaction() as tx:
         tx.remove("data/one.parquet")
     with pytest.raises(FileNotLive), writer.transaction() as tx:
         tx.remove("data/one.parquet")
     with writer.transaction() as tx:
-        tx.add("c", "data/one.parquet")
+        add_own(tx, "c", "data/one.parquet")

@@ -22,6 +22,7 @@ from lakelog.catalog.format.segments import NO_NAN
 from lakelog.catalog.format.statistics_rows import merge_row_groups
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store.memory import MemoryStore
+from own_files import add_own
 from statistics_cases import of_files
 
 NAN = math.nan
@@ -122,7 +123,7 @@ def test_of_a_dictionary_it_is_not_known():
 def add_file(catalog, store, body, path="data/in/x.parquet"):
     store.put(f"w/db/{path}", body)
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        tx.add("t", path)
+        add_own(tx, "t", path)
 
 
 def only_path(catalog):
@@ -169,7 +170,7 @@ def test_a_file_of_our_own_that_is_added_again_is_as_any_other(catalog, store):
             tx.remove(path)
         assert said(catalog) == {}
         with writer.transaction() as tx:
-            tx.add("t", path)
+            add_own(tx, "t", path)
     assert not any(said(catalog).values())
 
 

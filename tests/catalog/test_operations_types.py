@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.store import open_store
+from own_files import add_own
 
 DAY = dt.datetime(2026, 11, 23, 6, tzinfo=dt.UTC)
 COLUMNS = {
@@ -96,7 +97,7 @@ def test_columns_that_a_partition_tells_become_columns(tmp_path):
     pq.write_table(pa.table({"n": [1, 2, 3]}), path)
     with catalog.writer("w", "db") as writer:
         with writer.transaction() as tx:
-            tx.add("t", str(path), "year=2024", partition_by={"year": pa.int32()})
+            add_own(tx, "t", str(path), "year=2024", partition_by={"year": pa.int32()})
             tx.append("t", pa.table({"n": [4], "year": pa.array([2025], pa.int32())}), "year=2025")
         before = seen(catalog)
         with writer.transaction() as tx:

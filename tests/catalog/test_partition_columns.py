@@ -27,6 +27,7 @@ from lakelog.errors import (
 )
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
+from own_files import add_own
 from test_partition_by import KINDS
 
 TYPES = {"year": pa.int32(), "month": pa.int8()}
@@ -43,7 +44,7 @@ def add(catalog, partition, table=ROWS, *, by=TYPES, name="", **options):
     path = f"data/{name}{len(list(catalog.store.list('w/db/data/')))}.parquet"
     catalog.store.put(f"w/db/{path}", parquet(table))
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        tx.add("t", path, partition, partition_by=by, **options)
+        add_own(tx, "t", path, partition, partition_by=by, **options)
     return path
 
 

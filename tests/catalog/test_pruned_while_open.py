@@ -15,7 +15,6 @@ from lakelog.catalog.format.names import (
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, MissingTransaction, RevisionNotFound, SnapshotPruned
-from lakelog.testing.keys import drop_mirror
 from lakelog.testing.rebuilt import rebuild, seal
 
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
@@ -57,9 +56,7 @@ def commit(writer, value):
 
 
 def prune_below(store, reader, revision):
-    """As prune does: log objects from the beginning, then segments that no checkpoint needs. Of the
-    second copy all goes."""
-    drop_mirror(store)
+    """As prune does: log objects from the beginning, then segments that no checkpoint needs."""
     for info in list(store.list(FOLDER)):
         item = parse_log_object(info.key.removeprefix(FOLDER))
         if item.revision < revision:
@@ -106,7 +103,6 @@ def test_a_whole_incarnation_that_was_pruned(writer, store, reader):
     state = reader.load(3)
     seal(store, "w", "db")
     rebuild(store, "w", "db")
-    drop_mirror(store)
     for info in list(store.list(FOLDER)):
         if parse_log_object(info.key.removeprefix(FOLDER)).incarnation == 1:
             store.delete([info.key])
@@ -173,7 +169,6 @@ def test_what_follows_a_revision_that_is_gone_is_not_taken_in(writer, store, rea
 def test_what_is_gone_below_a_checkpoint_that_is_listed_is_lost(writer, store, reader):
     state = reader.load(3)
     writer.checkpoint()
-    drop_mirror(store)
     store.delete([info.key for info in list(store.list(SEGMENTS))])
     store.delete([FOLDER + parsed(store, 0, "transaction")])
     with pytest.raises(CorruptObject, match="is not there"):

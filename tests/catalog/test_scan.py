@@ -26,6 +26,7 @@ from lakelog.errors import (
 )
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import PassingStore
+from own_files import add_own
 
 
 def put(catalog, *tables, writer="w", name="t", **options):
@@ -213,8 +214,8 @@ def test_rows_of_one_commit_go_by_logical_clock_first_and_foreign_names_last(cat
     for name in ("data/a.parquet", "data/b.parquet"):
         replace(store, name, parquet(pa.table({"a": [ord(name[5])]})))
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        tx.add("t", "data/b.parquet", clock=(5, 5))
-        tx.add("t", "data/a.parquet", clock=(5, 5))
+        add_own(tx, "t", "data/b.parquet", clock=(5, 5))
+        add_own(tx, "t", "data/a.parquet", clock=(5, 5))
         tx.write("t", pa.table({"a": [2]}), clock=(5, 9))
         tx.write("t", pa.table({"a": [1]}), clock=(-3, 0))
     found = catalog.snapshot("db").to_arrow("t").column("a").to_pylist()

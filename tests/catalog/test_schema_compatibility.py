@@ -12,6 +12,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.errors import SchemaConflict, UsageError
 from lakelog.testing.counting import CountingStore
+from own_files import add_own
 
 INTS = pa.table({"k": ["x"], "a": pa.array([1], pa.int64())})
 DOUBLES = pa.table({"k": ["y"], "a": [1.5]})
@@ -149,8 +150,8 @@ def test_files_that_are_added(catalog, store):
         write(writer, INTS)
         with writer.transaction() as tx:
             with pytest.raises(SchemaConflict, match="'a'"):
-                tx.add("t", "data/x.parquet")
-            tx.add("t", "data/x.parquet", on_conflict="allow")
+                add_own(tx, "t", "data/x.parquet")
+            add_own(tx, "t", "data/x.parquet", on_conflict="allow")
     assert Catalog(store).snapshot("db").files("t").num_rows == 2
 
 

@@ -13,6 +13,7 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.testing.counting import CountingStore
+from own_files import add_own
 from table_cases import table, values, write
 
 
@@ -48,15 +49,15 @@ def test_a_file_that_others_have_removed_is_added_again(store, stale, other):
     with other.transaction() as tx:
         tx.remove(path)
     with other.transaction() as tx:
-        tx.add("t", path)
+        add_own(tx, "t", path)
     with stale.transaction() as tx:
         tx.remove(path)  # it has seen that file now
     with other.transaction() as tx:
-        tx.add("t", path)
+        add_own(tx, "t", path)
     with other.transaction() as tx:
         tx.remove(path)
     with stale.transaction() as tx:
-        tx.add("t", path)
+        add_own(tx, "t", path)
     assert values(store) == [0, 1]
 
 
@@ -69,7 +70,7 @@ def test_a_file_that_others_have_put_back_is_removed_by_a_commit_under_way(store
     with stale.transaction() as tx:
         tx.remove(path)
     with other.transaction() as tx:
-        tx.add("t", path)
+        add_own(tx, "t", path)
     assert late.commit()
     assert values(store) == [0]
 
@@ -81,13 +82,13 @@ def test_what_doesnt_fit_the_log_as_it_is_is_refused(counting, stale, other):
     tx = stale.transaction()
     tx.remove(path)
     twice = stale.transaction()
-    twice.add("t", path)
+    add_own(twice, "t", path)
     with other.transaction() as theirs:
         theirs.remove(path)
     with pytest.raises(FileNotLive):
         tx.commit()
     with other.transaction() as theirs:
-        theirs.add("t", path)
+        add_own(theirs, "t", path)
     with pytest.raises(DuplicateFile):
         twice.commit()
     counting.reset()

@@ -15,6 +15,7 @@ from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import ClockedStore, DatedStore, FakeAmbient, PassingStore
 from lakelog.testing.keys import log_keys
+from own_files import add_own
 from table_cases import table, values
 
 DAY_S = 86_400
@@ -261,7 +262,7 @@ def test_an_adopted_file_has_the_age_that_the_store_says():
     writer = world.paused.writer("w", "db", shared=True, checkpoint_every=0)
     world.move(4 * DAY_S)
     with pytest.raises(TransactionExpired):
-        writer.transaction().add("t", "data/in/old.parquet")
+        add_own(writer.transaction(), "t", "data/in/old.parquet")
 
 
 def test_of_adopted_files_the_oldest_counts():
@@ -280,10 +281,10 @@ def test_of_adopted_files_the_oldest_counts():
         world.store.put(f"w/db/data/in/{name}.parquet", sink.getvalue())
     writer = world.paused.writer("w", "db", shared=True, checkpoint_every=0)
     both = writer.transaction()
-    both.add("t", "data/in/old.parquet")
-    both.add("t", "data/in/new.parquet")
+    add_own(both, "t", "data/in/old.parquet")
+    add_own(both, "t", "data/in/new.parquet")
     young = writer.transaction()
-    young.add("t", "data/in/newer.parquet")
+    add_own(young, "t", "data/in/newer.parquet")
     world.move(2 * DAY_S)
     world.write(1)
     young.commit()

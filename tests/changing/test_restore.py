@@ -19,6 +19,7 @@ from lakelog.errors import (
     UsageError,
     WriterNotFound,
 )
+from own_files import add_own
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_file_that_reads_otherwise_by_now_is_taken_back_too(world):
 
     def put_in(year):
         with world.writer() as writer, writer.transaction() as tx:
-            tx.add("hourly", path, f"year={year}", partition_by={"year": pa.int64()})
+            add_own(tx, "hourly", path, f"year={year}", partition_by={"year": pa.int64()})
 
     put_in(2025)
     before = world.token
@@ -105,7 +106,7 @@ def test_row_groups_come_back(world):
     pq.write_table(pa.table({"n": pa.array(range(50), pa.int64())}), body, row_group_size=10)
     world.store.put(f"oslo/weather/{path}", body.getvalue())
     with world.writer() as writer, writer.transaction() as tx:
-        tx.add("hourly", path)
+        add_own(tx, "hourly", path)
     snapshot = world.catalog.snapshot("weather")
     said = snapshot.statistics("hourly", row_groups=True)
     assert said.num_rows

@@ -15,6 +15,7 @@ from cli_cases import TOKEN, body
 from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.store import open_store
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
+from own_files import add_own
 
 
 def test_databases(cli, weather):
@@ -289,7 +290,7 @@ def test_statistics_of_row_groups_and_of_every_type(cli, tmp_path):
         path.parent.mkdir(parents=True)
         pq.write_table(pa.table(values), path, row_group_size=1)
         with writer.transaction() as tx:
-            tx.add("all", "data/own/two.parquet")
+            add_own(tx, "all", "data/own/two.parquet")
     rows = cli("files", url, "db", "all", "--statistics", "-o", "json").json["statistics"]
     found = {row["column"]: (row["min"], row["max"]) for row in rows}
     text = found.pop("text")

@@ -68,7 +68,7 @@ def test_prune_shows_and_deletes_nothing(cli, old_weather):
     result = cli("prune", old_weather, "weather", "--writer", "EWR", "--keep-revisions", "1")
     assert result.code == 0
     assert result.err == BANNER
-    assert result.text.startswith("prune of EWR/weather would delete 2 objects, SIZE\n")
+    assert result.text.startswith("prune of EWR/weather would delete 4 objects, SIZE\n")
     assert "998-999999999999-0.64802503.transaction" in result.out
     assert names(old_weather) == before
 
@@ -81,7 +81,7 @@ def test_prune_executes_what_it_showed(cli, old_weather):
     assert result.err == ""
     assert result.json["dry_run"] is False
     assert result.json["actions"] == plan["actions"]
-    assert result.json["report"]["deleted_objects"] == plan["objects"] == 2
+    assert result.json["report"]["deleted_objects"] == plan["objects"] == 4
     assert before - names(old_weather) == {action["key"] for action in plan["actions"]}
     assert cli("tables", old_weather, "weather").code == 0
     gone = cli("tables", old_weather, "weather", "--as-of", "EWR=1")
@@ -97,10 +97,10 @@ def test_a_saved_plan(cli, old_weather, tmp_path):
     assert json.loads(saved.read_text())["kind"] == "prune"
     done = cli(*args, "--execute", saved)
     assert done.code == 0
-    assert done.text.startswith("prune of EWR/weather: deleted 2 objects, SIZE\n")
+    assert done.text.startswith("prune of EWR/weather: deleted 4 objects, SIZE\n")
     again = cli(*args, "--execute", saved)
     assert again.code == 0
-    assert "2 objects of the plan had gone before" in again.out
+    assert "4 objects of the plan had gone before" in again.out
 
 
 def test_a_saved_plan_of_something_else_is_refused(cli, old_weather, tmp_path):

@@ -20,6 +20,7 @@ from lakelog.errors import (
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.testing.keys import revision_in
+from own_files import add_own
 
 BASE = f"{W}/{D}/"
 
@@ -75,11 +76,11 @@ def test_add_remove_combinations(lake, steps):
     with lake.writer() as writer:
         if steps[0] == "r":
             with writer.transaction() as tx:
-                tx.add(T, path)
+                add_own(tx, T, path)
         for step in steps:
             with writer.transaction() as tx:
                 if step == "a":
-                    tx.add(T, path)
+                    add_own(tx, T, path)
                 else:
                     tx.remove(path)
     expected = sorted([start, path] if steps[-1] == "a" else [start])
@@ -94,7 +95,7 @@ def test_duplicate_add_is_refused_with_the_state_unchanged(lake):
             (path,) = tx.write(T, rows(1))
         log = lake.log()
         tx = writer.transaction()
-        tx.add(T, path)
+        add_own(tx, T, path)
         with pytest.raises(DuplicateFile):
             tx.commit()
     assert (lake.log(), lake.live()) == (log, [path])

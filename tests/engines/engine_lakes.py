@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from lakelog.testing.counting import CountingStore
+from own_files import add_own
 
 UTC = dt.UTC
 NAN, INF = math.nan, math.inf
@@ -89,7 +90,7 @@ def fill(root: Any, random_: random.Random, files: int = 7) -> lakelog.Catalog:
                     path = f"data/in [{place}]/x %20 {place}.parquet"
                     file = _place(root, writer_id, path)
                     pq.write_table(data, file, row_group_size=random_.choice([2, 100]))
-                    tx.add("t", path)
+                    add_own(tx, "t", path)
             if random_.random() < 0.5:
                 writer.checkpoint()
     return catalog

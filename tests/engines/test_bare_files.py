@@ -18,6 +18,7 @@ from lakelog.catalog.data.pages import check_pages
 from lakelog.catalog.engines import bare
 from lakelog.catalog.sql_session import SqlSession
 from lakelog.errors import AccessDenied, CorruptObject, InvalidQuery, ObjectNotFound, UsageError
+from own_files import add_own
 
 WIDE = {name: kinds[-1] for name, kinds in KINDS.items()} | {"t": pa.timestamp("us")}
 WIDE |= {kind: getattr(pa, kind)() for kind in ("int8", "int16", "uint8", "uint16", "uint32")}
@@ -103,7 +104,7 @@ def test_what_might_be_read_otherwise_stays_with_the_stream(catalog, tmp_path):
     file.parent.mkdir(parents=True)
     pq.write_table(pa.table({"a": [1]}), file)
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        tx.add("t", "data/in/a.parquet")
+        add_own(tx, "t", "data/in/a.parquet")
     assert not is_bare(catalog.snapshot("db").to_duckdb()), "a file of others"
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from engine_lakes import watched
+from own_files import add_own
 
 FILES = 8
 
@@ -148,7 +149,7 @@ def test_no_row_with_nan_is_lost_to_polars(tmp_path):
             )
             tx.write("t", data)
             pq.write_table(data, file)
-            tx.add("foreign", f"data/{number}.parquet")
+            add_own(tx, "foreign", f"data/{number}.parquet")
     snapshot = catalog.snapshot("db")
     for table in ("t", "foreign"):
         frame, lazy = pl.from_arrow(snapshot.to_arrow(table)), snapshot.to_polars(table)

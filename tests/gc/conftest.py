@@ -152,11 +152,19 @@ class Lake:
             return tx.write("hourly", self.rows(value), partition="p")[0]
 
     def orphan(self, writer: Any) -> str:
-        """A file of a transaction that was given up."""
+        """A file of a transaction whose process died."""
         tx = writer.transaction()
         path = tx.write("hourly", self.rows(0), partition="p")[0]
-        tx.discard()
+        self.die(tx)
         return path
+
+    def die(self, tx: Any) -> None:
+        """Give a transaction up and leave what it has put, as a process does that dies."""
+        folder = f"{BASE}data/"
+        bodies = {info.key: self.store.get(info.key) for info in self.store.list(folder)}
+        tx.discard()
+        for key in bodies.keys() - {info.key for info in self.store.list(folder)}:
+            self.store.put(key, bodies[key])
 
     def put_foreign(self, name: str, body: bytes = b"not really Parquet") -> str:
         """A second after whatever was written before."""

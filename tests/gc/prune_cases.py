@@ -23,6 +23,16 @@ def build(lake, commits, checkpoints=(), *, gap_s=0.0):
     return paths
 
 
+def of_the_log(plan):
+    """Keys that a plan deletes in the log; the mirror's follow in the same order."""
+    keys = [action.key for action in plan.actions]
+    copies = [key.replace("/mirror/", "/") for key in keys if "/mirror/" in key]
+    found = [key for key in keys if "/mirror/" not in key]
+    assert copies == [key for key in found if key in copies]
+    assert keys[: len(found)] == found
+    return found
+
+
 def prune(lake, **keep):
     plan = plan_prune(lake.catalog, W, D, margins=lake.margins, **keep)
     return plan, execute_prune(lake.catalog, plan, margins=lake.margins)

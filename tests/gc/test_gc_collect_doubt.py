@@ -27,10 +27,6 @@ def damage_base(lake):
     lake.damage(lake.log_key("c2"))
 
 
-def damage_bases_transaction(lake):
-    lake.damage(lake.log_key("t2"))
-
-
 def lose_transaction(lake):
     lake.store.delete([lake.log_key("t4")])
 
@@ -78,7 +74,6 @@ def _item(lake, revision):
 DOUBTS = {
     damage_transaction: CorruptObject,
     damage_base: CorruptObject,
-    damage_bases_transaction: CorruptObject,
     lose_transaction: MissingTransaction,
     leave_a_stray_checkpoint: MissingTransaction,
     lose_the_tail_below_a_checkpoint: MissingTransaction,

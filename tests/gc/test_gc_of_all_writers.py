@@ -43,7 +43,7 @@ def test_prune_and_gc_of_every_writer(tmp_path):
         pruned = lakelog.gc.execute_prune(
             catalog, lakelog.gc.plan_prune(catalog, name, "db", keep_revisions=1)
         )
-        assert pruned.deleted_objects == 1, "revision 0; the checkpoint holds the other"
+        assert pruned.deleted_objects == 2, "revision 0 in both copies"
         found = lakelog.gc.execute_gc(catalog, lakelog.gc.plan_gc(catalog, name, "db"))
         assert found.deleted_objects == 2, "what was replaced, and what was never committed"
         left = [info.key for info in store.list(f"{name}/db/data/")]

@@ -65,7 +65,7 @@ def go_on(lake, chance, commits, rows):
                     tx = writer.transaction()
                     tx.write("t", pa.table({"n": [-1]}))
                     tx.delete("t", "n > 50", mode="rows")
-                    tx.discard()
+                    lake.die(tx)
 
 
 def live_paths(lake):

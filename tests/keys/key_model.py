@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from lakelog import open_catalog
 from lakelog.errors import UsageError
+from own_files import add_own
 
 if TYPE_CHECKING:
     import random
@@ -127,7 +128,7 @@ class Model:
                 place = self.folder / name / "db" / path
                 place.parent.mkdir(parents=True, exist_ok=True)
                 pq.write_table(table, place, row_group_size=2)
-                tx.add("t", path, clock=(clock, clock))
+                add_own(tx, "t", path, clock=(clock, clock))
                 paths = [path]
             else:
                 by = self.rng.choice([None, None, ["w"]])

@@ -52,10 +52,11 @@ def test_public_names_are_there_when_asked_for():
 APPEND = """
 import json, sys
 import lakelog
+from lakelog.catalog.commit.spots import NewFile
 with lakelog.open_catalog(sys.argv[1]).writer("w", "db") as writer:
     for name in sys.argv[2:]:
         with writer.transaction() as tx:
-            tx.add("t", name)
+            tx.add_all("t", [NewFile(name)], skip_live=False, own=True)
 print(json.dumps(sorted(sys.modules)))
 """
 # What a process that adds files can do without; each takes a tenth of a second or so.

@@ -13,6 +13,7 @@ from lakelog.catalog.data.footers.read import fetch_tail, read_footer
 from lakelog.catalog.format.schema import column_id, encode_schema
 from lakelog.errors import InvalidParquet, InvalidPath, ObjectNotFound
 from lakelog.testing.counting import CountingStore
+from own_files import add_own
 
 
 def parquet(table: pa.Table, **options) -> bytes:
@@ -76,7 +77,7 @@ def test_a_file_of_lakelogs_own_gives_the_very_facts_of_its_commit(catalog, stor
 def test_added_file_is_read_like_any_other(catalog, store):
     store.put("EWR/weather/data/p/hourly/g.parquet", parquet(pa.table({"b": [7, 8]})))
     with catalog.writer("EWR", "weather") as writer, writer.transaction() as tx:
-        tx.add("hourly", "data/p/hourly/g.parquet", "p")
+        add_own(tx, "hourly", "data/p/hourly/g.parquet", "p")
     snapshot = catalog.snapshot("weather")
     assert snapshot.to_arrow("hourly")["b"].to_pylist() == [7, 8]
     assert snapshot.files("hourly")["partition"].to_pylist() == ["p"]
@@ -130,7 +131,7 @@ def test_no_parquet_file_is_refused_by_name_and_the_transaction_goes_on(catalog,
     with catalog.writer("EWR", "weather") as writer:
         with writer.transaction() as tx:
             with pytest.raises(InvalidParquet) as caught:
-                tx.add("hourly", "data/_/hourly/there.parquet")
+                add_own(tx, "hourly", "data/_/hourly/there.parquet")
             tx.write("hourly", SMALL)
         assert caught.value.key == KEY
         assert caught.value.hint
@@ -147,13 +148,13 @@ def test_a_path_that_is_none_is_refused_before_any_request(catalog, store, path)
     with lakelog.Catalog(counting).writer("EWR", "weather") as writer:
         counting.reset()
         with pytest.raises(InvalidPath):
-            writer.transaction().add("hourly", path)
+            add_own(writer.transaction(), "hourly", path)
     assert not any(counting.counts.values())
 
 
 def test_a_file_that_is_not_there(catalog):
     with catalog.writer("EWR", "weather") as writer, pytest.raises(ObjectNotFound):
-        writer.transaction().add("hourly", "data/_/hourly/no.parquet")
+        add_own(writer.transaction(), "hourly", "data/_/hourly/no.parquet")
 
 
 def test_requests_one_for_a_short_footer_two_for_a_long_one(any_store):

@@ -12,6 +12,7 @@ from lakelog.catalog.commit import adopt
 from lakelog.catalog.data.footers import read
 from lakelog.errors import InvalidParquet
 from lakelog.rebuild import execute_rebuild, plan_rebuild
+from own_files import add_own
 from rebuild_cases import BASE, commit, reasons
 
 PATH = "data/_/hourly/in.parquet"
@@ -30,7 +31,7 @@ def test_it_is_refused_by_add(catalog, store, nested):
     store.put(BASE + PATH, int96(nested=nested))
     with catalog.writer("EWR", "weather") as writer, writer.transaction() as tx:
         with pytest.raises(InvalidParquet, match=r"column 'ts.*INT96") as refused:
-            tx.add("hourly", PATH)
+            add_own(tx, "hourly", PATH)
         assert "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS" in refused.value.hint
         assert refused.value.key == BASE + PATH
 
@@ -51,7 +52,7 @@ def test_a_rebuild_of_a_log_that_has_it_keeps_it(catalog, store, fake, monkeypat
     with catalog.writer("EWR", "weather") as writer:
         own, _ = commit(writer, 1, table="other")
         with writer.transaction() as tx:
-            tx.add("hourly", PATH)
+            add_own(tx, "hourly", PATH)
     monkeypatch.undo()
     plan = plan_rebuild(store, "EWR", "weather", ambient=fake.ambient)
     assert set(plan.live) == {own, PATH}

@@ -20,6 +20,7 @@ from lakelog.errors import (
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.replication import plan_replication, replicate
 from lakelog.testing.counting import CountingStore
+from own_files import add_own
 from replica_cases import D, Pair, written
 
 
@@ -82,7 +83,7 @@ def test_deletes_columns_keys_and_files_of_others_come_through(pair):
         body = pa.BufferOutputStream()
         pq.write_table(pa.table({"id": [8], "m": [1.5]}), body)
         pair.source.store.put("oslo/weather/data/raw/x.parquet", body.getvalue().to_pybytes())
-        commit(lambda tx: tx.add("u", "data/raw/x.parquet"))
+        commit(lambda tx: add_own(tx, "u", "data/raw/x.parquet"))
     assert [key for key in pair.objects(".deletes", pair.source)]
     pair.replicate()
     pair.same(*tokens)

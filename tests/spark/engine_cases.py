@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from lakelog.catalog.catalog import Catalog
 from lakelog.rebuild import RebuildPlan, plan_rebuild
 from lakelog.testing.doubles import FakeAmbient
+from own_files import add_own
 
 sys.path.append(str(Path(__file__).parents[1] / "rebuild"))
 from footer_cases import SIZE, a_killer
@@ -35,7 +36,7 @@ def messy_lake(folder: Path, files: int = 20, *, damaged: bool = True) -> Catalo
         with writer.transaction() as tx:
             tx.delete("t", "a = 4")
         with writer.transaction() as tx:
-            tx.add("t", out / "there.parquet")
+            add_own(tx, "t", out / "there.parquet")
         with writer.transaction() as tx:
             tx.remove(catalog.snapshot("db").files("t")["path"].to_pylist()[0])
     catalog.evolve("db", "t", rename={"f": "g"})

@@ -16,6 +16,7 @@ import pytest
 from lakelog.errors import UsageError
 from lakelog.spark import partition_columns
 from lakelog.spark.source import LakelogDataSource
+from own_files import add_own
 
 DAY = "date_add(date '2026-11-01', int(id))"
 DAYS = [dt.date(2026, 11, number) for number in (1, 2, 3)]
@@ -88,9 +89,9 @@ def lake(tmp_path_factory) -> lakelog.Catalog:
         for number, name in enumerate(names):
             path = f"data/hive/{number}.parquet"
             pq.write_table(pa.table({"n": [2000 + number]}), root / f"told/db/{path}")
-            tx.add("t", path, name, partition_by=kinds)
+            add_own(tx, "t", path, name, partition_by=kinds)
         pq.write_table(pa.table({"n": [3000]}), folder / "2.parquet")
-        tx.add("u", "data/hive/2.parquet", name, partition_by=kinds)
+        add_own(tx, "u", "data/hive/2.parquet", name, partition_by=kinds)
     return catalog
 
 
@@ -171,7 +172,7 @@ def test_hundreds_of_partitions_that_only_names_tell_are_one_relation(spark, tmp
         for number in range(300):
             (folder / f"{number}.parquet").write_bytes(body)
             kinds = {"m": pa.decimal128(9, 2)}
-            tx.add("t", f"data/hive/{number}.parquet", f"m={number}.50", partition_by=kinds)
+            add_own(tx, "t", f"data/hive/{number}.parquet", f"m={number}.50", partition_by=kinds)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         frame = lakelog.spark.read(spark, str(tmp_path), "db", "t")
@@ -284,7 +285,7 @@ def test_old_dates_are_read_as_ever(spark, tmp_path):
     pq.write_table(old.replace_schema_metadata({"org.apache.spark.version": "2.4.5"}), path)
     catalog = lakelog.open_catalog(str(tmp_path))
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        tx.add("t", "data/in/old.parquet", "d=1500-06-17")
+        add_own(tx, "t", "data/in/old.parquet", "d=1500-06-17")
     (row,) = lakelog.spark.read(spark, str(tmp_path), "db", "t").selectExpr("string(d)").collect()
     assert row[0] != "1500-06-17", "Spark moves it"
 

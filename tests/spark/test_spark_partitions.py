@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.data.partitioned import texts_of
 from lakelog.catalog.format.partition_names import partition_name
+from own_files import add_own
 
 SUMMER = dt.datetime(2026, 7, 1, 6, tzinfo=dt.UTC)
 VALUES = {
@@ -46,7 +47,7 @@ def lake(tmp_path_factory):
             (root / "w/db/data/hive").mkdir(parents=True, exist_ok=True)
             pq.write_table(TABLE.select(["n"]).slice(number, 1), root / f"w/db/{path}")
             name = partition_name(zip(VALUES, texts, strict=True))
-            tx.add("told", path, name, partition_by=kinds)
+            add_own(tx, "told", path, name, partition_by=kinds)
     return str(root)
 
 

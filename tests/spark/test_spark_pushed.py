@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.spark import native
+from own_files import add_own
 
 SECOND = dt.datetime(2020, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
 GAP = dt.datetime(1582, 10, 10, 1, 2, 3, tzinfo=dt.UTC)  # java.util's calendar has no such day
@@ -93,7 +94,7 @@ def test_decimals_in_bytes(spark, tmp_path):
         lakelog.open_catalog(str(tmp_path)).writer("w", "db") as writer,
         writer.transaction() as tx,
     ):
-        tx.add("t", "data/in/x.parquet")
+        add_own(tx, "t", "data/in/x.parquet")
     check(spark, tmp_path, {"t < 99999999.99": 2, "t = 1.50": 1})
 
 
@@ -125,7 +126,7 @@ def test_row_groups_are_skipped_by_days_and_times(spark, settings, tmp_path):
         lakelog.open_catalog(str(tmp_path)).writer("w", "db") as writer,
         writer.transaction() as tx,
     ):
-        tx.add("t", "data/in/x.parquet")
+        add_own(tx, "t", "data/in/x.parquet")
     frame = lakelog.spark.read(spark, str(tmp_path), "db", "t")
     for condition in (
         "d = DATE '2020-02-29'", "d < DATE '2020-02-29'", "t <=> TIMESTAMP '2020-02-29 00:00:00'",

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.spark import native
+from own_files import add_own
 
 NAN_CONDITIONS = ("{} > 5", "{} >= 5", "{} = double('NaN')", "not ({} <= 2)")
 
@@ -41,7 +42,7 @@ def commit(folder: Path, *tables: pa.Table) -> list[Path]:
 def add(folder: Path, path: str) -> None:
     catalog = lakelog.open_catalog(str(folder))
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        tx.add("t", path)
+        add_own(tx, "t", path)
 
 
 def rows(spark: Any, folder: Path) -> list[Any]:

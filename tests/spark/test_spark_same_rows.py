@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 from duck import by_name, of_arrow
 from lakelog.spark import native
+from own_files import add_own
 from seeds import base_seed
 
 LAKES = 2
@@ -71,7 +72,7 @@ class Lake:
                         tx.write("t", table)
                     else:
                         self._foreign(landing / f"{number}.parquet", table)
-                        tx.add("t", f"data/in/{number}.parquet")
+                        add_own(tx, "t", f"data/in/{number}.parquet")
         self.snapshot = catalog.snapshot("db")
         self.files = [folder / part.key for part in self.snapshot.file_parts("t")]
 

@@ -19,6 +19,7 @@ from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.known_files import known_files
 from lakelog.spark.skipping import FileSkipper
+from own_files import add_own
 
 FILES = 12
 SKIPS = {
@@ -172,7 +173,7 @@ def test_old_dates_of_another_calendar(spark, tmp_path, settings):
     path.parent.mkdir(parents=True)
     pq.write_table(old.replace_schema_metadata({"org.apache.spark.version": "2.4.5"}), path)
     with lakelog.open_catalog(url).writer("oslo", "db") as writer, writer.transaction() as tx:
-        tx.add("t", "data/in/old.parquet")
+        add_own(tx, "t", "data/in/old.parquet")
     frame = read(spark, url)
     shown = {row.n: row.d for row in frame.selectExpr("n", "cast(d as string) d").collect()}
     assert shown[2] != "1500-06-17", "Spark moves it"

@@ -15,6 +15,7 @@ from decimal import Decimal
 import lakelog
 import pyarrow as pa
 import pyarrow.parquet as pq
+from own_files import add_own
 
 DAY = date(2024, 2, 27)
 TIME = datetime(2024, 2, 27, 22, 59, 59, 999_999)
@@ -171,7 +172,7 @@ def _transaction(catalog, writer, random_, written, shapes):
         )
         path = f"data/in/{random_.getrandbits(60):x}.parquet"
         catalog.store.put(f"{writer.writer_id}/db/{path}", body.getvalue())
-        tx.add("t", path)
+        add_own(tx, "t", path)
         return [path]
 
 

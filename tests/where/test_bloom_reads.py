@@ -17,6 +17,7 @@ from lakelog.catalog.read.asked import by_blooms
 from lakelog.errors import CorruptObject, ObjectNotFound, UsageError
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
+from own_files import add_own
 
 
 @contextlib.contextmanager
@@ -50,7 +51,7 @@ def lake(store=None, **options):
         options = {"id": {"ndv": 1000, "fpp": 0.001}}
         pq.write_table(rows, body, row_group_size=1000, bloom_filter_options=options)
         store.put("w/db/data/in/added.parquet", body.getvalue())
-        tx.add("t", "data/in/added.parquet")
+        add_own(tx, "t", "data/in/added.parquet")
     return store
 
 

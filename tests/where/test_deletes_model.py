@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lakelog import open_catalog
 from lakelog.errors import InvalidPredicate
 from oracle import evaluate
+from own_files import add_own
 from sample import examples
 
 NOT_EVERYWHERE = {"d60", "f16"}  # DuckDB and Polars have no such types
@@ -94,7 +95,7 @@ class Model:
             place = self.folder / name / "db" / path
             place.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(table, place, row_group_size=2)
-            tx.add("t", path)
+            add_own(tx, "t", path)
         else:
             (path,) = tx.write("t", table)
         return {path: dict(zip(ids, known))}
