@@ -235,7 +235,7 @@ def said(
             needs[item.path] = tuple(sorted([*kept, (revision, item.object)]))
         elif kind == "definition":
             definition = action.definition.SerializeToString(deterministic=True)
-            forgotten = False
+            forgotten = forgotten and not action.definition.columns
     return Shown(files, columns, key, needs, tuple(tombstones), definition, went_back, forgotten)
 
 
@@ -368,7 +368,8 @@ def outcome(
         asked = Asked(back=asked.back)  # names the files for a while, before they come back
     kinds = [action.WhichOneof("kind") for action in found.message.actions]
     added = {path for n in range(len(kinds)) for _, path, _ in added_files(found, n)}
-    defines = asked.back is not None or "definition" in kinds
+    said_columns = any(action.definition.columns for action in found.message.actions)
+    defines = asked.back is not None or said_columns  # without columns: a table is forgotten
     means = asked.back is not None or asked.columns is not None
     another = f"R1 revision {found.message.revision} isn't what its committer asked for"
     if not asked.writes.keys() <= added or defines != means:
