@@ -1,27 +1,24 @@
-"""What a rebuild leaves in a store, in its least form: a seal; an incarnation of one revision."""
+"""What a rebuild leaves in a store: a seal; the next incarnation."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import (
     LogObject,
-    base_folder,
     log_folder,
-    rebuilt_slot_uuid,
-    segments_folder,
 )
 from ..catalog.format.objects import decode_transaction
-from ..catalog.log.build import Intent, build_transaction, identity_action
-from ..catalog.log.checkpoint import encode_state
+from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.replay import apply
-from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
-from .doubles import START_US
+from ..rebuild import execute_rebuild, plan_rebuild
+from .doubles import START_US, FakeAmbient
 
 if TYPE_CHECKING:
+    from ..catalog.format.frame import LogIdentity
+    from ..catalog.log.state import State
     from ..store.base import Store
 
 REBUILD_ID = b"rebuild of tests"
@@ -38,42 +35,11 @@ def seal(store: Store, writer: str = "w", database: str = "db") -> str:
 
 
 def rebuild(store: Store, writer: str = "w", database: str = "db") -> State:
-    """Begin the next incarnation of a log, sealed or not: its live files in one transaction, and
-    the checkpoint of it."""
-    old = LogReader(store, writer, database).load()
-    assert old.log is not None
-    log = LogIdentity(old.log.log_id, old.log.incarnation + 1)
-    state = empty_state(writer, database)
-    uuid = rebuilt_slot_uuid(REBUILD_ID, 0)
-    found = store.list(f"{base_folder(writer, database)}data/")
-    times_us = [int(info.modified_at.timestamp() * 1e6) for info in found if info.modified_at]
-    identity = identity_action(writer, database, max(times_us, default=0))
-    _put(store, state, log, uuid, old.epoch + 1, [identity, *_content(old)])
-    encoded = encode_state(state)
-    for name, body in encoded.segments:
-        store.put(segments_folder(writer, database) + name, body)
-    store.put(log_folder(writer, database) + encoded.name, encoded.body, if_absent=True)
-    return state
-
-
-def _content(old: State) -> list[wire.Action]:
-    """The schemas and files of a state, as actions."""
-    actions = [
-        wire.Action(
-            schema=wire.Schema(
-                table=entry.table,
-                fingerprint=entry.fingerprint,
-                arrow_schema=entry.message,
-            )
-        )
-        for entry in old.schemas.entries.values()
-    ]
-    for table in old.files.tables():
-        for row in old.files.table(table).to_pylist():
-            names = ("path", "partition", "size_bytes", "row_count", "schema_fingerprint")
-            add = wire.Add(table=table, **{name: row[name] for name in names})
-            actions.append(wire.Action(add=add))
-    return actions
+    """Rebuilds a log, sealed or not; returns the state that its next incarnation opens with."""
+    ambient = FakeAmbient(seed=7).ambient
+    plan = plan_rebuild(store, writer, database, ambient=ambient)
+    info = execute_rebuild(store, plan, ambient=ambient)
+    return LogReader(store, writer, database).load(info.revision)
 
 
 def _put(  # noqa: PLR0917 - the parts of one object

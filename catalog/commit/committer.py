@@ -375,7 +375,7 @@ class Committer:
     def _look_again(self, before: int) -> None:
         """Read the log anew, and judge what came after a revision."""
         asked_at = self._clocks.now()
-        self._take_in(self.log.load(), before, asked_at)
+        self._take_in(self.log.load(sealed=True), before, asked_at)
         self._based_at = asked_at
 
     def _take_in(self, fresh: State, before: int, asked_at: Moment) -> None:

@@ -105,7 +105,7 @@ class Session:
             check_birth(store, writer_id, database)
         elif goes_further(copies, listing):
             refuse_lost_end(self._log, copies)
-        state = self._log.load(listing=listing)
+        state = self._log.load(listing=listing, sealed=True)
         check_writer_features(state)
         self._committer = Committer(
             self._log,

@@ -30,7 +30,7 @@ class Listing:
 
     Attributes:
         writer, database: Whose log.
-        incarnation: The highest one that has a checkpoint, or else 1; 0 while nobody knows.
+        incarnation: The highest of any name; 0 while none was seen.
         transactions: Names by revision; more than one name on a revision is a fork.
         checkpoints: Names by revision.
         others: Names of other incarnations, as far as they were met.
@@ -48,7 +48,6 @@ class Listing:
     unknown: list[str] = field(default_factory=list)
     lowest: int = 1 << 62
     head: int = -1
-    _passed: list[LogObject] = field(default_factory=list)
     _run: tuple[int, int] = (-1, 0)  # a target, and its run's start as far as it was followed
 
     # --- Taking names in --------------------------------------------------------------------------
@@ -59,27 +58,12 @@ class Listing:
         if item is None:
             self.unknown.append(name)
             return
-        if not self.incarnation:
-            self._choose(item)
-        elif item.incarnation == self.incarnation:
+        self.incarnation = self.incarnation or item.incarnation  # the first name is the newest
+        if item.incarnation == self.incarnation:
             self._add(item)
         else:
             self.others.append(item)
             self.lowest = 0
-
-    def _choose(self, item: LogObject) -> None:
-        """An incarnation counts once a checkpoint of it is seen; the first one does without."""
-        if item.kind != "checkpoint" and item.incarnation > 1:
-            self._passed.append(item)
-            return
-        self.incarnation = item.incarnation
-        for earlier in self._passed:
-            if earlier.incarnation == item.incarnation:
-                self._add(earlier)
-            else:
-                self.others.append(earlier)
-        self._passed = []
-        self._add(item)
 
     def _add(self, item: LogObject) -> None:
         names = self.transactions if item.kind == "transaction" else self.checkpoints
@@ -89,9 +73,12 @@ class Listing:
 
     def end(self) -> None:
         """There are no more names."""
-        self.others += self._passed
-        self._passed = []
         self.lowest = 0
+
+    def lower(self) -> list[int]:
+        """Returns the incarnations below this one of which names were met, the highest first."""
+        found = {item.incarnation for item in self.others if item.incarnation < self.incarnation}
+        return sorted(found, reverse=True)
 
     def is_complete_for(self, target: int | None) -> bool:
         """Whether a base for a revision (None: the head), and all above it, were taken in."""

@@ -9,6 +9,7 @@ Source: docs/format.md, sections 4.3 and 4.8.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from ...errors import (
     CorruptError,
     CorruptObject,
     MissingTransaction,
+    NotFoundError,
     ObjectNotFound,
     RevisionNotFound,
     SnapshotPruned,
@@ -39,7 +41,7 @@ from ..log.replay import OPEN_AGAIN, apply
 from ..log.state import SMALL_BYTES, State, empty_state
 from ..parallel import parallel
 from .log_folder import ATTEMPTS, PAUSE_S, LogFolder, Vanished
-from .losses import lost_end, lost_incarnation, warn
+from .losses import lost_end, warn
 from .mirror import warn_of_copies, with_copies
 from .other_base import other_base
 from .own_transaction import base_and_header, refuse_other_history
@@ -64,7 +66,12 @@ class LogReader(LogFolder):
     """One writer's log of one database, for reading."""
 
     def load(
-        self, target: int | None = None, listing: Listing | None = None, incarnation: int = 0
+        self,
+        target: int | None = None,
+        listing: Listing | None = None,
+        incarnation: int = 0,
+        *,
+        sealed: bool = False,
     ) -> State:
         """The state at a revision. Its files and other parts are read when they are asked for.
 
@@ -72,7 +79,8 @@ class LogReader(LogFolder):
             target: The revision; None for the newest one in the listing. An empty log gives the
                 state before the first commit.
             listing: A listing made just before; made here if not given.
-            incarnation: Of the revision; 0: the one that counts.
+            incarnation: Of the revision; 0: the one that counts, or that which it was of.
+            sealed: Whether a log that was sealed, and not opened again, is given: to committers.
         Raises:
             ForkError, RevisionNotFound, SnapshotPruned, MissingTransaction: See
                 `listing.plan_read`.
@@ -81,15 +89,36 @@ class LogReader(LogFolder):
             UnsupportedFeature: The log requires what this lakelog doesn't know.
         Warns:
             CheckpointWarning: An older base was read.
-            LostLogWarning: The checkpoint of a higher incarnation is lost: see `losses`.
         Requests: 1 LIST; 1 GET for the checkpoint and for each transaction after it; if there is
-            none after it, 1 for the beginning of its own; 1 for each higher incarnation without a
-            checkpoint.
+            none after it, 1 for the beginning of its own; 2 LIST more if it is sealed, or if the
+            revision is one of an earlier incarnation.
         """
-        state, listing = self._load(target, listing, incarnation)
-        if not incarnation and (lost := lost_incarnation(self, listing)):
-            warn(lost)
+        try:
+            state, listing = self._load(target, listing, incarnation)
+        except SnapshotPruned:
+            if incarnation or target is None:
+                raise
+            for lower in self.names_of_both().lower():  # revisions go on through incarnations
+                with contextlib.suppress(NotFoundError):
+                    return self._load(target, None, lower)[0]
+            raise
+        if state.sealed_for and not incarnation:
+            both = self.names_of_both()
+            if both.incarnation > listing.incarnation:
+                state, _ = self._load(target, both)
+            elif not sealed:
+                raise self._unopened(state)
         return state
+
+    def _unopened(self, state: State) -> CorruptObject:
+        """The error of a log that was sealed and not opened again."""
+        return CorruptObject(
+            f"{self.writer}/{self.database} was sealed for a rebuild, and its incarnation "
+            f"{state.sealed_for} is not there: the rebuild is under way, or was broken off, or "
+            "what it opened with is lost",
+            key=self.folder,
+            hint=f"Run `lakelog rebuild URL {self.database} --writer {self.writer} --execute`",
+        )
 
     def _load(
         self, target: int | None, listing: Listing | None, incarnation: int = 0
@@ -471,9 +500,9 @@ class LogReader(LogFolder):
     def _newer(self, state: State) -> State:
         """What a fresh look shows, unless it is an older view of the same log: that tells nothing
         new, and a reader's head never goes back."""
-        fresh, listing = self._load(None, None)
+        fresh, _ = self._load(None, None)
         older = is_older_view(fresh, state)
-        lost = lost_incarnation(self, listing) or (lost_end(self, state, fresh) if older else None)
+        lost = lost_end(self, state, fresh) if older else None
         if lost:
             warn(lost)
         return state if older else fresh

@@ -8,17 +8,14 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from ...errors import CorruptError, ObjectNotFound
-from ..format.names import LogObject, base_folder, is_id, log_folder, rebuilt_slot_uuid
-from ..format.objects import decode_transaction
+from ...errors import ObjectNotFound
+from ..format.names import LogObject, base_folder, is_id, log_folder
 from .mirror import repair_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ...store import Store
-    from ..format.objects import DecodedTransaction
-    from ..log.listing import Listing
     from ..log.state import State
     from .log_folder import LogFolder
 
@@ -92,51 +89,6 @@ def recovery_hint(store: Store, writer: str | None = None, database: str | None 
         f"{owner}/{name}{more} has data files and no log: if it was lost, "
         f"{rebuild_command(owner, name)} makes it again"
     )
-
-
-# --- An incarnation whose checkpoint is lost ------------------------------------------------------
-
-
-def lost_incarnation(log: LogFolder, listing: Listing) -> str | None:
-    """What is said where commits stand in a higher incarnation than that in use, which a rebuild
-    did not write; None if there are none. Then the checkpoint that switched to it is lost.
-
-    Requests: none if no transaction stands in a higher one; else 1 GET for each of these.
-    """
-    tops: dict[int, LogObject] = {}
-    for item in listing.others:
-        if item.incarnation > max(1, listing.incarnation) and item.kind == "transaction":
-            known = tops.setdefault(item.incarnation, item)
-            if item.revision > known.revision:
-                tops[item.incarnation] = item
-    for incarnation in sorted(tops, reverse=True):
-        key = listing.key(tops[incarnation])
-        if not _is_left_by_a_rebuild(log.store, key):
-            where = f"{listing.writer}/{listing.database}"
-            return (
-                f"{where} has commits in incarnation {incarnation}, up to {key}, and no checkpoint "
-                f"of it: it was lost, and incarnation {max(1, listing.incarnation)} is read "
-                "instead, without these commits. Restore the checkpoint from a copy; else "
-                f"`lakelog rebuild URL {listing.database} --writer {listing.writer}` brings them "
-                "back"
-            )
-    return None
-
-
-def _is_left_by_a_rebuild(store: Store, key: str) -> bool:
-    """Whether a rebuild wrote it, or it is gone by now. One that is damaged may be anybody's."""
-    try:
-        return is_of_a_rebuild(decode_transaction(store.get(key), key))
-    except ObjectNotFound:
-        return True
-    except CorruptError:
-        return False
-
-
-def is_of_a_rebuild(transaction: DecodedTransaction) -> bool:
-    """Whether a rebuild wrote a transaction, and no committer."""
-    message = transaction.message
-    return bool(message.uuid == rebuilt_slot_uuid(message.commit.slot_seed, message.revision))
 
 
 # --- The end of a log that somebody holds ---------------------------------------------------------

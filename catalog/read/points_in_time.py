@@ -5,6 +5,7 @@ Source: docs/format.md, section 4.4.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import TYPE_CHECKING, Final
 
@@ -25,12 +26,13 @@ class ClockWarning(UserWarning):
     """Commits are stamped in the future, and a time that means now leaves them out."""
 
 
-def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
+def load_at(log: LogReader, at_us: int, listing: Listing, incarnation: int = 0) -> State | None:
     """The state at a time: that of the newest revision committed at or before it.
 
     Args:
         at_us: µs since 1970, UTC, by this writer's own commit times.
         listing: A listing made just before.
+        incarnation: Of which it is; 0: the one that counts.
     Returns:
         The state; None if the log begins later.
     Raises:
@@ -43,7 +45,7 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
     if listing.head < 0:
         log.load(None, listing)  # refused as the head is, if names are there that lead nowhere
         return None
-    state, broken = _newest_sound(log, listing)
+    state, broken = _newest_sound(log, listing, incarnation)
     if state is not None and state.revision >= 0 and state.committed_at_us <= at_us:
         if broken is not None and at_us > state.committed_at_us:
             raise broken  # its own commit time is unknown: it may have been before
@@ -57,10 +59,10 @@ def load_at(log: LogReader, at_us: int, listing: Listing) -> State | None:
     if revision is None and state.history.holds(0):
         return None
     if revision is not None:
-        try:
-            return log.load(revision, incarnation=listing.incarnation)
-        except SnapshotPruned:
-            pass
+        with contextlib.suppress(SnapshotPruned):
+            return log.load(revision, incarnation=incarnation)
+    elif lower := log.names_of_both(incarnation).lower():  # before the rebuild that opened this one
+        return load_at(log, at_us, log.names_of_both(lower[0]), lower[0])
     oldest = log.names(listing.incarnation).first_readable()
     raise SnapshotPruned(
         f"At that time {log.writer}/{log.database} stood before revision {oldest}, "
@@ -98,14 +100,16 @@ def _tell_of_future(log: LogReader, head: State, at_us: int) -> None:
     )
 
 
-def _newest_sound(log: LogReader, listing: Listing) -> tuple[State | None, LakelogError | None]:
+def _newest_sound(
+    log: LogReader, listing: Listing, incarnation: int
+) -> tuple[State | None, LakelogError | None]:
     """The newest state that can be read, and the error that stands above it, if any. Goes down
     by listed revisions."""
     broken: LakelogError | None = None
     target = listing.head
     while target >= 0:
         try:
-            return log.load(target, listing if broken is None else None), broken
+            return log.load(target, listing if broken is None else None, incarnation), broken
         except (RevisionNotFound, SnapshotPruned):
             if broken is None:
                 raise

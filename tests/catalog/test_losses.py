@@ -10,7 +10,6 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.health import examine_log
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.losses import LostLogWarning
 from lakelog.rebuild import execute_rebuild, plan_rebuild
@@ -117,48 +116,6 @@ def test_a_log_that_is_begun_meanwhile_is_not_told(two):
             return self.inner.list(prefix, after=after, first_page=first_page)
 
     assert silent(lambda: values(Late(two.store))) == [1, 2]
-
-
-# --- The checkpoint of a rebuilt log --------------------------------------------------------------
-
-
-@pytest.fixture
-def rebuilt(catalog, store):
-    """A log in incarnation 2 with a commit above what was rebuilt, whose checkpoint is lost."""
-    with catalog.writer("w", "db", checkpoint_every=0) as writer:
-        write(writer, 1)
-    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
-    with catalog.writer("w", "db", checkpoint_every=0) as writer:
-        write(writer, 2)
-    held = catalog.snapshot("db")
-    store.delete(log_keys(store, "checkpoint"))
-    return held
-
-
-def test_a_fall_to_a_lower_incarnation_is_told(store, catalog, rebuilt):
-    for call in (lambda: values(store), lambda: values(store, {"w": 0})):
-        found, texts = told(call)
-        assert found == [1]
-        assert len(texts) == 1
-        assert "/997-999999999998-1." in texts[0]
-        assert "lakelog rebuild" in texts[0]
-    again, texts = told(rebuilt.refresh)
-    assert again is rebuilt
-    assert len(texts) == 1
-    health = examine_log(store, "w", "db")
-    assert not health.sound
-    assert any("incarnation 2" in item.what for item in health.findings if item.to_do is None)
-    told(lambda: execute_rebuild(catalog, plan_rebuild(catalog, "w", "db")))
-    assert silent(lambda: values(store)) == [1, 2]
-
-
-def test_a_rebuild_under_way_is_not_told(store, catalog):
-    with catalog.writer("w", "db", checkpoint_every=0) as writer:
-        write(writer, 1)
-    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
-    store.delete(log_keys(store, "checkpoint"))
-    assert silent(lambda: values(store)) == [1]
-    assert examine_log(store, "w", "db").incarnation == 1
 
 
 # --- The end of a log that is held ----------------------------------------------------------------

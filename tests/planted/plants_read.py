@@ -98,14 +98,6 @@ def lost_logs_are_left_out() -> Any:
 
 
 @plant("tests/catalog/test_losses.py")
-def lost_incarnations_are_silent() -> Any:
-    """A lost checkpoint takes the log back to before a rebuild without a word."""
-    from lakelog.catalog.read import log_reader
-
-    return mock.patch.object(log_reader, "lost_incarnation", return_value=None)
-
-
-@plant("tests/catalog/test_losses.py")
 def lost_ends_are_silent() -> Any:
     """A refresh keeps what it has of a log that lost its end, and tells nobody."""
     from lakelog.catalog.read import log_reader

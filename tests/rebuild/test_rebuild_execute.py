@@ -286,6 +286,7 @@ def test_a_plan_is_void_once_data_came_or_the_log_went_on():
         elif what == "log":
             with contextlib.suppress(ConflictError, CorruptError), world.zombie.transaction() as tx:
                 tx.evolve("hourly", add={"x": pa.int64()})
+            world.zombie.close()
         else:
             world.rebuild()
         before = everything(world.store)
