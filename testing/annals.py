@@ -303,6 +303,8 @@ class Annals:
                     if path in map(self.fold, entry.adds):
                         self.owed |= {self.fold(one): "as it was" for one in entry.removes}
                 self.owed.pop(path, None)
+            if self.is_lossy and item.reason.startswith("the log holds it"):
+                self.owed.pop(path, None)  # only a lost restore had brought it back
             hold(path not in self.owed, f"U3 a plan calls {path} {item.kind}: {item.reason}")
         self._whole[plan.incarnation] = plan.is_whole
 
