@@ -6,9 +6,8 @@ Planning reads and decides; nothing is changed before somebody hands the plan to
 """
 
 from .contract import Effect, Field, Group, MaintenancePlan, Progress
-from .refs import refuse_refs
 from .saved import dump_plans, split_plans
-from .source import Source, check_source, open_source
+from .source import Source, check_source, open_source, refuse_refs
 
 __all__ = [
     "Effect",

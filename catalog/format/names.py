@@ -310,25 +310,6 @@ def _level(part: str) -> str:
     return "%5F" if part == NO_PARTITION else escape_name(part, "partition")
 
 
-def place_of(path: str) -> tuple[str, str] | None:
-    """Partition and table that the folders of a path name, or None if they name none.
-
-    Folders in folders are taken for a partition only if each is `column=value`: else they are more
-    likely a copy of a data folder, or somebody's own.
-    """
-    top, *levels, folder, _ = path.split("/") if path.count("/") > 2 else ("", "", "")
-    hive = all("=" in level for level in levels) and "=" not in folder
-    if top != "data" or not levels or (len(levels) > 1 and not hive):
-        return None
-    parts = ["" if level == NO_PARTITION else unescape_name(level) for level in levels]
-    table = unescape_name(folder)
-    try:
-        same = escape_name(table, "table") == folder
-    except InvalidName:
-        return None
-    return ("/".join(parts), table) if same else None
-
-
 def log_folder(writer: str, database: str) -> str:
     """Key prefix of a log's objects."""
     return f"{writer}/{database}/transactions/"

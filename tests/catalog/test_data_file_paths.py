@@ -15,7 +15,6 @@ from lakelog.catalog.format.names import (
     data_path,
     parse_data_file,
     partition_folder,
-    place_of,
     unescape_name,
 )
 from lakelog.errors import InvalidPath
@@ -152,26 +151,6 @@ def test_a_partition_has_a_folder_a_level(partition, folders):
 @given(*[st.text(st.sampled_from("/_%5F.=a"), max_size=6)] * 2)
 def test_no_two_partitions_have_one_folder(left, right):
     assert (partition_folder(left) == partition_folder(right)) == (left == right)
-
-
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("data/_/t/x", ("", "t")),
-        ("data/2013-01/t/x", ("2013-01", "t")),
-        ("data/y=1/m=2/t/x", ("y=1/m=2", "t")),
-        ("data/y=1/t%2Fu/x", ("y=1", "t/u")),
-        ("data/backup/y=1/t/x", None),
-        ("data/2013/01/t/x", None),
-        ("data/t/y=1/m=2/x", None),
-        ("data/t/x", None),
-        ("data/x", None),
-        ("data/_/t%/x", None),
-    ],
-)
-def test_places_that_say_partition_and_table(path, place):
-    """Other folders in folders may be a copy: gc and rebuild take them for somebody's own."""
-    assert place_of(path) == place
 
 
 def test_the_empty_partition_and_one_called_underscore_are_two():

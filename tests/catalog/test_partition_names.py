@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.format.names import data_path, place_of
+from lakelog.catalog.format.names import data_path
 from lakelog.catalog.format.partition_names import NULL, parse_partition, partition_name
 from lakelog.errors import InvalidName
 
@@ -23,7 +23,6 @@ def test_columns_and_values_come_back(pairs):
         assert parse_partition(name) == dict(pairs)
     path = data_path(name, "t", 1, bytes(16), 0)
     assert path.count("/") == len(pairs) + 2, "a level a folder"
-    assert place_of(path) == (name, "t")
 
 
 @given(*[st.tuples(VALUES, VALUES)] * 2)

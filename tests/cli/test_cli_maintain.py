@@ -273,8 +273,9 @@ def test_every_writer_of_a_database_in_one_call(cli, old_weather, tmp_path):
 
 
 def test_what_fails_for_one_writer_keeps_no_other_from_its_turn(cli, old_weather, log_object):
-    log_object("EWR", 1).unlink()
-    log_object("EWR", 2, "checkpoint").unlink()
+    for path in (log_object("EWR", 1), log_object("EWR", 2, "checkpoint")):
+        path.unlink()
+        (path.parents[1] / "mirror/transactions" / path.name).unlink(missing_ok=True)
     result = cli("gc", old_weather, "weather")
     assert result.code == 5
     assert "gc of JFK/weather: nothing to delete" in result.out

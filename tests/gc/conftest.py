@@ -335,13 +335,6 @@ def spilling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer refuses to begin a log where one was lost; others may have done so all the same, and
-    gc must not make it worse."""
-    monkeypatch.setattr("lakelog.catalog.commit.birth.refuse_lost_log", lambda *_: None)
-
-
-@pytest.fixture
 def hooked() -> type[HookStore]:
     return HookStore
 

@@ -149,7 +149,6 @@ def test_a_prune_between_batches_is_no_harm(lake, hooked, monkeypatch):
     assert lake.read() == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.usefixtures("begins_anew")
 def test_an_outdated_plan_deletes_nothing(lake, make_memory_lake):
     for _ in range(3):
         take_over(lake)
