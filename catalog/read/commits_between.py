@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ...errors import CorruptObject, MissingTransaction, SnapshotPruned
 from ..data.shown import shown
 from ..format.objects import decode_transaction
-from ..format.schema import column_id
 from ..log.replay import apply
 from ..log.steps import Steps
 from ..log.touched import Marks, View
@@ -104,18 +103,20 @@ class ToldBy(NamedTuple):
 
     Attributes:
         last: What the log says of them; None: files have them so.
-        before: Of a table that the log has forgotten since, what it said before that.
+        earlier: What it said before, the newest first.
     """
 
     last: Definition | None
-    before: Definition | None = None
+    earlier: Sequence[Definition] = ()
 
     def shown(self, schema: pa.Schema) -> Shown:
-        """What files of a schema are told by."""
-        last = self.last
-        if last is None or last.schema.names or max(map(column_id, schema)) > last.last_id:
-            return shown(schema, last)
-        return shown(schema, self.before)
+        """What files of a schema are told by. If the table has none of their columns any more, for
+        it was dropped, that is what was said last while it had."""
+        for definition in (self.last, *self.earlier):
+            found = shown(schema, definition)
+            if found.stored:
+                return found
+        return shown(schema, None)
 
 
 def told_columns(
@@ -130,8 +131,7 @@ def told_columns(
     """
     (state,) = (each for each in told.states if each.writer == before.writer)
     earlier = [each for each in (before.definitions.of(table), *others) if each is not None]
-    kept = next((each for each in reversed(earlier) if each.schema.names), None)
-    return ToldBy(state.definitions.of(table), kept)
+    return ToldBy(state.definitions.of(table), earlier[::-1])
 
 
 def steps_between(store: Store, ambient: Ambient, known: Known) -> Steps:
