@@ -187,7 +187,7 @@ SEGMENTS: dict[str, tuple[Segments, str]] = {
     "a negative revision": ([(TOMBSTONES, [tomb_row(revision=-1)])], BAD),
     "a negative number": ([(TOMBSTONES, [tomb_row(number=-1)])], BAD),
     "no message": ([(TOMBSTONES, [tomb_row(tombstone=b"\xff")])], BAD),
-    "a group": ([(TOMBSTONES, [tomb_row(tombstone=bytes_of(tombstone()) + b"\x7b\x7c")])], BAD),
+    "a group": ([(TOMBSTONES, [tomb_row(tombstone=bytes_of(tombstone()) + b"\x7b\x7c")])], OK),
     "an unknown field": (
         [(TOMBSTONES, [tomb_row(tombstone=bytes_of(tombstone()) + b"\x78\1")])],
         OK,
