@@ -139,19 +139,25 @@ class Decision:
 
 
 def attempts_of(files: Iterable[OwnFile]) -> list[Attempt]:
-    """Groups files by transaction; of several attempts at one task the fullest is taken."""
+    """Groups files by transaction. Of several attempts at one task that one is taken whose files
+    are replaced by another transaction, else the fullest."""
     groups: dict[bytes, list[OwnFile]] = defaultdict(list)
+    named: set[str] = set()
     for file in files:
         groups[file.transaction_id].append(file)
-    return [_attempt(sorted(group, key=lambda one: one.number)) for group in groups.values()]
+        named.update(path for _, path in file.replaces)
+    return [_attempt(sorted(group, key=lambda one: one.number), named) for group in groups.values()]
 
 
-def _attempt(group: Sequence[OwnFile]) -> Attempt:
+def _attempt(group: Sequence[OwnFile], named: Collection[str]) -> Attempt:
     tries: dict[int, dict[int, list[OwnFile]]] = defaultdict(lambda: defaultdict(list))
     for file in group:
         if file.task >= 0:
             tries[file.task][file.attempt].append(file)
-    best = {task: max(of, key=lambda n: (_rows(of[n]), -n)) for task, of in tries.items()}
+    best = {
+        task: max(of, key=lambda n: (sum(o.path in named for o in of[n]), _rows(of[n]), -n))
+        for task, of in tries.items()
+    }
     counted = [one for one in group if one.task < 0 or best[one.task] == one.attempt]
     return Attempt(
         tuple(one for one in counted if one.add),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.data.footers.read import read_footer
 from ..catalog.format.deletes_object import decode_deletes
+from ..catalog.format.floats import tell_floats
 from ..catalog.format.folding import fold
 from ..catalog.format.names import (
     MAX_INCARNATION,
@@ -295,6 +296,7 @@ def _own(path: str, item: _Read, meta: FooterMetadata) -> OwnFile:
         facts = item.parsed.facts
         facts.path, facts.table, facts.partition = path, meta.table, meta.partition
         facts.first_clock, facts.last_clock = meta.first_clock, meta.last_clock
+        tell_floats(facts, meta.floats)
         add, row_count = facts.SerializeToString(), facts.row_count
         fingerprint = facts.schema_fingerprint
     for one in item.vectors:

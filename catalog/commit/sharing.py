@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import LakelogError, OperationInvalid, UsageError
 from ..data.parquet import FILE_BYTES
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .shares import Part
     from .transaction import Transaction
     from .writer import Writer
+
+
+_MOST_NAMED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class Sharing:
         wanted = None if self._inputs is None else self._inputs.wanted
         has_times = bool(time_columns(schema))
         self.share = Share(
-            replace(meta, operation=self._operation),
+            replace(meta, operation=self._operation, replaces=self._replaces()),
             tx._session.capabilities,
             partition_by=tuple(by),
             key=tx._key_of(self._table),
@@ -117,6 +120,12 @@ class Sharing:
             columns=None if wanted is None else wanted.target,
             shows=None if wanted is None else shows,
         )
+
+    def _replaces(self) -> tuple[tuple[str, str], ...]:
+        """What the footers of tasks' files name: all that is taken out, if it is not too much to be
+        in each of them."""
+        removed = tuple(self._tx._removed)
+        return removed if len(removed) <= _MOST_NAMED else ()
 
     def _take_out(self, schema: pa.Schema) -> Inputs:
         """Take out what is replaced, as it is now."""
@@ -141,7 +150,7 @@ class Sharing:
             OperationInvalid: Two parts of one task, or files that aren't this transaction's.
             What `Transaction.overwrite` raises while it writes.
         Requests: Of an overwrite 1 or more GET for each file that holds rows which stay, 1 PUT for
-            each that they are written to; 1 GET and 1 PUT if there is none.
+            each that they are written to.
         """
         tx, parts = self._tx, sorted(parts, key=lambda part: part.task)
         adds = [add for part in parts for add in part.adds()]
@@ -151,13 +160,11 @@ class Sharing:
         with doing:
             self._check(parts, adds)
             tx._files = OWN_FILES
+            tx._uploads.keys += [f"{tx._folder}{add.path}" for add in adds]
             rewritten, rows_kept = self._stay()
-            again: list[str] = []
-            if adds and tx._named < len(tx._removed):
-                adds, again = self._name_removals(adds)
             self._add(adds)
         rows = sum(part.rows for part in parts)
-        paths = [*(add.path for add in adds), *again]
+        paths = [add.path for add in adds]
         if self._inputs is None:
             return Replaced(paths, [], [], rows, 0, 0)
         where = None if self._where is None else str(self._where)
@@ -194,35 +201,6 @@ class Sharing:
             paths += tx._again(self._table, group, kept, file_bytes=self.share.file_bytes)
             rows += kept.rows
         return paths, rows
-
-    def _name_removals(self, adds: list[wire.Add]) -> tuple[list[wire.Add], list[str]]:
-        """Write the smallest file once more, with a footer that names what the transaction takes
-        out: those of tasks can't, for nobody knows beforehand which of them will count. The footer
-        names the file that it stands for, too: it is no part of the transaction."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        tx, table = self._tx, self._table
-        old = min(adds, key=lambda add: (add.size_bytes, add.path))
-        folder = base_folder(tx._session.writer_id, tx._session.database)
-        rows = pq.read_table(pa.BufferReader(tx._session.store.get(folder + old.path)))
-        schema = self.share.meta.schema
-        data = pa.Table.from_arrays(
-            [each.cast(field.type) for each, field in zip(rows, schema)], schema=schema
-        )
-        if data.num_rows != old.row_count:
-            raise OperationInvalid(
-                f"{old.path} has {data.num_rows} rows, and {old.row_count} were written",
-                key=old.path,
-                hint="Nothing becomes visible; run the job again",
-            )
-        tx._removed[table, old.path] = None
-        clock = (old.first_clock, old.last_clock)
-        paths = tx.write(
-            table, data, old.partition, clock=clock, file_bytes=max(1, 2 * old.size_bytes),
-            bloom=self.share.bloom,
-        )  # fmt: skip
-        return [add for add in adds if add.path != old.path], paths
 
     def _add(self, adds: Sequence[wire.Add]) -> None:
         tx, table = self._tx, self._table

@@ -54,6 +54,7 @@ def test_a_transaction_goes_on_elsewhere(catalog, ambient, options, stay, shared
     info = end(catalog, sent, parts, rows().schema, shared=shared, **options)
     assert info.transaction_id == sent.transaction_id.hex()
     assert numbers(catalog) == sorted([1, *(stay if first else [])])
+    written(catalog, rows(8))  # what it was begun on is proven by that
     assert described(rebuilt(catalog, ambient)) == described(catalog)
 
 
