@@ -112,9 +112,10 @@ class Snapshot(Comparing):
         Warns:
             LostLogWarning: A revision that is held here isn't there any more: what is held stays,
                 and who reads anew doesn't see it.
-        Requests: 1 LIST for each writer, and 1 to find new ones; 1 LIST for each other writer of
-            the catalog; 1 GET for each new transaction; for a log of one revision 1 GET; for each
-            new log those of `LogReader.load` (without a mapping's writers: no LIST but theirs).
+        Requests: 1 LIST for each writer, and 1 to find new ones; 2 LIST for each writer of the
+            catalog that has no log of the database; 1 GET for each new transaction; for a log of
+            one revision 1 GET; for each new log those of `LogReader.load`. Of writers that were
+            named the first LIST for each alone.
         """
         held = {state.writer: state for state in self._states}
         writers = [*held]

@@ -11,7 +11,7 @@ from lakelog.catalog.log.gist import NAMED, gist_of, read_gist, rows_removed, sa
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, UsageError
-from lakelog.testing.keys import log_keys
+from lakelog.testing.keys import drop_mirror, log_keys
 
 NAMES = ("rows_added", "rows_removed", "tables", "table_count")
 
@@ -81,6 +81,7 @@ def test_rows_that_cannot_be_counted_refuse_no_commit(catalog, store):
         with writer.transaction() as tx:
             (path,) = tx.write("t", rows(5))
         writer.checkpoint()
+    drop_mirror(store)
     store.delete(log_keys(store, "transaction"))
     state = LogReader(store, "w", "db").load()
     for key in [info.key for info in store.list("w/db/segments/")]:
