@@ -335,7 +335,7 @@ def test_many_files_in_one_commit_cost_one_put_more(counting, filled, fake):
 def test_an_application_version_that_stands_already_costs_its_files_alone(counting, filled):
     writer = Catalog(counting).writer("A", "db")
     write(writer, app_id="x", app_version=1)
-    with Spent(counting, put=1):
+    with Spent(counting, put=1, list=1, delete=1):  # put, and deleted again
         assert write(writer, app_id="x", app_version=1).commit_info.skipped
 
 
