@@ -21,6 +21,7 @@ from ..catalog.format.objects import decode_transaction
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.log.build import Intent, build_transaction, require_actions, schema_actions
 from ..catalog.log.checkpoint_files import rows_of
+from ..catalog.log.column_ids import newest_columns
 from ..catalog.log.lookup import files_with, schemas_with
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
@@ -91,7 +92,7 @@ def opening_state(
 
 def parts_of(transactions: Iterable[SalvagedTransaction], gone: int, schemas: int) -> int:
     """Returns how many revisions it takes at the end to hold all that may come there."""
-    actions = gone + 2 * schemas + 2
+    actions = gone + 3 * schemas + 2
     actions += sum(len(one.files) + len(one.removes) + len(one.vectors) for one in transactions)
     return 1 + actions // IN_ONE
 
@@ -209,7 +210,25 @@ class _Building:
         """Returns what comes at the end: what has no revision of its own, and without files that
         are gone."""
         gone = self._live([(one.table, one.path) for one in self._plan.gone])
-        return [_remove(*name) for name in sorted(gone)] + self._actions_of(items, at_end=True)
+        actions = [_remove(*name) for name in sorted(gone)] + self._actions_of(items, at_end=True)
+        defined = self._newest_columns(actions)
+        return self._required(defined) + actions + defined
+
+    def _newest_columns(self, actions: Sequence[wire.Action]) -> list[wire.Action]:
+        """Defines the columns of tables of whose files some have a name with another id than
+        others: that column was dropped and came again, and only the newest is the table's. Where
+        an id has several names nothing is said: who renamed what isn't known."""
+        new: dict[str, list[bytes]] = {}
+        for action in actions:
+            if action.WhichOneof("kind") == "schema":
+                new.setdefault(action.schema.table, []).append(action.schema.arrow_schema)
+        found = []
+        for table, messages in sorted(new.items()):
+            definition = self.state.definitions.of(table)
+            known = [entry.message for entry in self.state.schemas_of(table).of_table(table)]
+            message = newest_columns(table, definition, [*known, *messages])
+            found += [] if message is None else [wire.Action(definition=message)]
+        return found
 
     def _actions_of(
         self, items: Sequence[SalvagedTransaction], *, at_end: bool = False

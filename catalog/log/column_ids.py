@@ -14,16 +14,28 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from ...errors import ColumnsChanged, CorruptObject
-from ..format.definitions import decode_definition, name_of, no_columns
-from ..format.schema import MAX_COLUMN_ID, column_id, decode_log_schema, with_column_id
+from ..format.definitions import (
+    decode_definition,
+    encode_definition,
+    name_of,
+    no_columns,
+)
+from ..format.schema import (
+    MAX_COLUMN_ID,
+    column_id,
+    column_of,
+    decode_log_schema,
+    with_column_id,
+)
+from ..format.widening import plain
 from .definitions import definition_actions
 from .lookup import schemas_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    import pyarrow as pa
 
     from ..format.definitions import Definition
     from ..wire import lakelog_transaction_pb2 as wire
@@ -116,6 +128,40 @@ def named_ids(message: bytes) -> tuple[tuple[str, int], ...]:
         return tuple((field.name, column_id(field)) for field in decode_log_schema(message))
     except ValueError as error:
         raise CorruptObject(f"The log holds an invalid schema: {error}") from error
+
+
+def newest_columns(
+    table: str, definition: Definition | None, schemas: Iterable[bytes]
+) -> wire.Definition | None:
+    """What a log without a word of it has to say of columns that were dropped and came again: of
+    each name the one of the highest id is the table's. None: there is none, or ids have several
+    names.
+
+    Args:
+        definition: What is known of the table.
+        schemas: Of all its files, as messages.
+    """
+    defined = 0 if definition is None else definition.last_id
+    columns: dict[str, pa.Field] = {}
+    names: dict[int, str] = {}
+    several = False
+    for message in schemas:
+        for each in decode_log_schema(message):
+            number = column_id(each)
+            if number <= defined:
+                continue
+            if names.setdefault(number, each.name) != each.name:
+                return None
+            known = columns.get(each.name)
+            several |= known is not None and column_id(known) != number
+            if known is None or column_id(known) <= number:
+                columns[each.name] = column_of(each.name, plain(each.type), number)
+    if not several:
+        return None
+    declared = {} if definition is None else {each.name: each for each in definition.schema}
+    schema = pa.schema(list((columns | declared).values()))
+    defaults, key = ({}, ()) if definition is None else (definition.defaults, definition.key)
+    return encode_definition(table, schema, defaults, max(names), key=key)
 
 
 def forgotten_ids(state: State, tables: Iterable[str], intent: Intent) -> list[wire.Action]:

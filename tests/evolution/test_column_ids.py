@@ -12,6 +12,7 @@ import pytest
 from evolution_cases import INT, TEXT, Lake, evolve, same_in_every_engine, write
 from lakelog.catalog.format.schema import COLUMN_ID, column_id
 from lakelog.errors import ColumnsChanged, SchemaConflict
+from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,3 +178,22 @@ def test_a_table_that_was_dropped_gives_no_id_twice_and_comes_back_as_it_was(lak
     lake.catalog.restore("db", to=between, execute=True)
     same_in_every_engine(lake.now, others)
     assert lake.catalog.snapshot("db", before).to_arrow("t").to_pylist() == rows
+
+
+# --- A log that was lost --------------------------------------------------------------------------
+
+
+def test_of_both_copies_of_a_log_lost_the_newest_column_of_a_name_is_the_tables() -> None:
+    """Footers know the ids: no value of the dropped `b` is taken for one of the new."""
+    lake = Lake()
+    lake.do(write(a=(TEXT, ["x"]), b=(INT, [1])))
+    lake.do(evolve(drop=["b"], add={"b": INT}))
+    lake.do(write(a=(TEXT, ["y"]), b=(INT, [2])))
+    rows = lake.rows()
+    store = lake.catalog.store
+    lost = [each.key for each in store.list("w/db/") if not each.key.startswith("w/db/data/")]
+    store.delete(lost)
+    execute_rebuild(store, plan_rebuild(store, "w", "db"))
+    assert lake.rows() == rows == [{"a": "x", "b": None}, {"a": "y", "b": 2}]
+    lake.do(evolve(rename={"b": "c"}), write(c=(INT, [3])))
+    assert lake.rows(columns=["c"]) == [{"c": None}, {"c": 2}, {"c": 3}]
