@@ -65,8 +65,7 @@ class Log:
         known = {name: found for name, found in names.items() if found}
         if not known:
             raise Empty("no log")
-        saved = [found[0] for found in known.values() if found[3] == "checkpoint"]
-        self.in_use = max(saved, default=1)
+        self.in_use = max(found[0] for found in known.values())
         self.incarnation = self.in_use if incarnation is None else incarnation
         self.done: dict[int, dict[str, str]] = {}  # names by revision and uuid8
         self.saved: dict[int, dict[str, str]] = {}
@@ -204,6 +203,8 @@ class Log:
         """The state of a revision; None for the head."""
         target = self.head if goal is None else goal
         head, _, _ = next(self._replays(target))
+        if goal is None and head.seal:
+            raise Damaged("sealed, and no later incarnation is there")
         return State(head, lambda: self._views(target, head.digest))
 
     def _views(self, goal: int, digest: bytes) -> Iterator[View]:

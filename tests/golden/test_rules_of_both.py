@@ -307,10 +307,10 @@ ACTIONS: dict[str, tuple[list[Any], str]] = {
         DAMAGED,
     ),
     "identity of nobody": ([{"identity": {"writer": "w"}}], DAMAGED),
-    "seal": ([{"seal": {"next_incarnation": 2, "rebuild_id": bytes(16)}}], OK),
+    "seal": ([{"seal": {"next_incarnation": 2, "rebuild_id": bytes(16)}}], DAMAGED),
     "seal, and something ignored": (
         [{"seal": {"next_incarnation": 2, "rebuild_id": bytes(16)}}, {"optional": True}],
-        OK,
+        DAMAGED,
     ),
     "seal among others": (
         [{"seal": {"next_incarnation": 2, "rebuild_id": bytes(16)}}, remove("data/a")],

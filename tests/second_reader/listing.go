@@ -60,9 +60,7 @@ func list(folder string) (*listing, error) {
 			continue
 		}
 		names = append(names, n)
-		if n.checkpoint {
-			l.incarnation = max(l.incarnation, n.incarnation)
-		}
+		l.incarnation = max(l.incarnation, n.incarnation)
 	}
 	if len(names) == 0 {
 		return nil, &fault{empty, "no names of the log"}

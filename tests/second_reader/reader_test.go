@@ -366,8 +366,8 @@ func TestForksIncarnationsAndNames(t *testing.T) {
 	remove(l.name(maxRevision, other, "transaction"))
 
 	l.options.incarnation = 3
-	l.put(l.name(5, other, "transaction"), nil) // no checkpoint: not in use
-	l.expect("ok", "")
+	l.put(l.name(5, other, "transaction"), nil) // in use, whatever is left of it
+	l.expect(missing, "transaction 4")
 	l.put(l.name(5, other, "checkpoint"), nil)
 	l.expect(damaged, "no frame")
 	remove(l.name(5, other, "transaction"), l.name(5, other, "checkpoint"))
@@ -376,7 +376,7 @@ func TestForksIncarnationsAndNames(t *testing.T) {
 	empty.expect("empty", "")
 	empty.options.incarnation = 2
 	empty.put(filepath.Join(empty.folder, "transactions", filepath.Base(one)), nil)
-	empty.expect(damaged, "none of incarnation 1")
+	empty.expect(damaged, "no frame")
 }
 
 func TestSealAndIdentity(t *testing.T) {
@@ -384,7 +384,8 @@ func TestSealAndIdentity(t *testing.T) {
 	l.commit(nil)
 	l.commit(nil, message{}.bytes(7, message{}.text(1, "NEW").text(2, "db")))
 	l.commit(nil, message{}.bytes(8, message{}.number(1, 5).bytes(2, slotUUID(9))))
-	if v := l.expect("ok", ""); v.SealedFor != 5 || v.Named[0] != "NEW" || v.Applications.(map[string]int64)["app"] != 2 {
+	l.expect(damaged, "sealed")
+	if v := judge(l.folder, new(uint64(2))); v.SealedFor != 5 || v.Named[0] != "NEW" || v.Applications.(map[string]int64)["app"] != 2 {
 		t.Fatal(canonical(v))
 	}
 }

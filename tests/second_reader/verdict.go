@@ -89,6 +89,9 @@ func judgeOnce(folder string, target *uint64) (*found, error) {
 		return nil, err
 	}
 	h := top.head
+	if target == nil && h.sealedFor != 0 {
+		return nil, damage("sealed, and no later incarnation is there")
+	}
 	f := &found{LogID: hex.EncodeToString(h.logID[:]), Incarnation: l.incarnation, Named: []string{h.writer, h.database},
 		Revision: h.revision, UUID: hex.EncodeToString(h.uuid), Digest: hex.EncodeToString(h.digest), Epoch: h.epoch,
 		CommittedAt: h.committedAt, SealedFor: h.sealedFor, ReaderFeatures: sortedNames(h.readerFeatures),
