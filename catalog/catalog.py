@@ -37,7 +37,7 @@ from .read.log_reader import LogReader
 from .scalars import value_of
 
 if TYPE_CHECKING:
-    from ..rebuild.check import CheckReport
+    from ..rebuild.findings import CheckReport
     from ..rebuild.repair import RepairReport
     from .commit.writer import Writer
     from .log.listing import Listing

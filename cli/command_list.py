@@ -64,7 +64,7 @@ COMMANDS: Final = (
     Entry("changes", "the rows that came and went between two points in time", "Look"),
     Entry("query", "SQL over the tables of a database, at one point in time or several", "Look"),
     Entry("shell", "SQL at a prompt, with history and completion", "Look"),
-    Entry("doctor", "what the store can do, and whether the logs are sound", "Look"),
+    Entry("doctor", "what the store can do, and whose logs are there", "Look"),
     Entry("write", "commit Parquet, CSV or JSON-lines files to a table", "Change"),
     Entry("add", "take Parquet files in where they lie, without copying", "Change"),
     Entry("delete", "rows out of a table, by a condition", "Change"),

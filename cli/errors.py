@@ -54,7 +54,7 @@ _HINTS: Final[tuple[tuple[type[LakelogError], str], ...]] = (
     (BucketNotFound, "Check its name and the endpoint; lakelog makes no buckets"),
     (NotFoundError, "`lakelog databases`, `tables` and `log` show what there is"),
     (ConflictError, "`lakelog log` shows what was committed meanwhile"),
-    (CorruptError, "`lakelog doctor` tells more"),
+    (CorruptError, "`lakelog check` tells more"),
     (AccessDenied, "Check the credentials and what they allow: LAKELOG_STORAGE_OPTIONS, --option"),
     (StorageError, "Is the store there, and the endpoint right? What failed can be tried again"),
     (CommitOutcomeUnknown, "Look for the transaction in `lakelog log` before you try again"),

@@ -259,7 +259,7 @@ def _refuse_named(keys: list[str], named: list[bool]) -> None:
         raise ConflictError(
             f"{lost[0]}{more} was deleted while a replication named it again",
             key=lost[0],
-            hint="Copy it from the source of the replication; `lakelog doctor` names what is not "
+            hint="Copy it from the source of the replication; `lakelog check` names what is not "
             "there. Don't let gc and a replication run at the same time here",
         )
 

@@ -632,7 +632,7 @@ def _compare_with_log(
     except CorruptError as error:
         return (
             f"The log before revision {goal} is damaged ({error.message}), so its checkpoint could "
-            "not be compared with it. `lakelog doctor` names what is damaged there"
+            "not be compared with it. `lakelog check` names what is damaged there"
         )
     different = all_differences(replayed, state)
     if different:
@@ -753,5 +753,5 @@ def _check_body(key: str, body: bytes | None, digests: dict[int, str]) -> None:
         raise CorruptObject(
             f"{key} is not what it was when the log was verified",
             key=key,
-            hint="Nothing was deleted. Make a new plan; `lakelog doctor` tells more",
+            hint="Nothing was deleted. Make a new plan; `lakelog check` tells more",
         )

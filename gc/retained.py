@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _READ_AT_ONCE: Final = 256
 SET_ASIDE: Final = (
-    "Move the checkpoint elsewhere and run `lakelog doctor`: if the log can be read without it, "
+    "Move the checkpoint elsewhere and run `lakelog check`: if the log can be read without it, "
     "`lakelog checkpoint` writes a new one; else put it back"
 )
 _REPAIR: Final = "Nothing was deleted. Restore it from the other copy of the log, under mirror/"
@@ -177,7 +177,7 @@ def _never_there(
         f"{error.key} of {context.where} was listed but could not be read, several times",
         key=error.key,
         readable=listing.readable(),
-        hint="Is something deleting objects there? Try again, or run `lakelog doctor`",
+        hint="Is something deleting objects there? Try again, or run `lakelog check`",
     )
 
 

@@ -13,11 +13,9 @@ Source: docs/maintenance.md, "Check".
 from __future__ import annotations
 
 import datetime as dt
-import json
-import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +24,7 @@ from ..catalog.data.file_checks import reading
 from ..catalog.data.file_part import FilePart
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import UNKNOWN_DIGEST, footer_digest
+from ..catalog.format.deletes import damaged, decode_bitmap
 from ..catalog.format.deletes_object import bitmaps_of
 from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.locations import is_in_place
@@ -36,7 +35,9 @@ from ..catalog.format.names import (
     segments_folder,
 )
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
+from ..catalog.format.pieces import OF_A_PART
 from ..catalog.format.run import files_rows
+from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.history import transaction_row
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
@@ -46,6 +47,7 @@ from ..catalog.read.log_reader import LogReader
 from ..catalog.read.mirror import repair_command
 from ..catalog.read.statistics_differences import all_differences
 from ..errors import CorruptError, DatabaseNotFound, LakelogError, ObjectNotFound, UsageError
+from .findings import LEVELS, CheckReport, Finding, Level, Mend, Severity, Subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,33 +58,8 @@ if TYPE_CHECKING:
     from ..catalog.log.listing import Listing
     from ..store import Store, WideStore
 
-Level = Literal["log", "files", "footers", "data"]
-Severity = Literal["error", "warning", "note"]
-# What mends a finding: copy the other place's object, write a checkpoint anew, take a file out of
-# its table, keep one branch of a fork, salvage from the data files; or nothing that repair can do.
-Mend = Literal["copy", "checkpoint", "remove-file", "fork", "rebuild", ""]
-
-LEVELS: Final[tuple[Level, ...]] = ("log", "files", "footers", "data")
-_VERSION: Final = 1
-_TIMES: Final = ("first_at", "last_at")
 _AT_ONCE: Final = 256
-_SUBSET: Final = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)/(\d+)|(\d+(?:\.\d+)?)([KMGT]iB)", re.ASCII)
-_UNITS: Final = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-
-FINDINGS: Final = pa.schema(
-    {
-        "severity": pa.string(),
-        "writer": pa.string(),
-        "database": pa.string(),
-        "object": pa.string(),
-        "problem": pa.string(),
-        "revision": pa.int64(),
-        "rows": pa.int64(),
-        "first_at": pa.timestamp("us", "UTC"),
-        "last_at": pa.timestamp("us", "UTC"),
-        "command": pa.string(),
-    }
-)
+_NAMED: Final = 3
 
 
 class Place(Protocol):
@@ -92,142 +69,6 @@ class Place(Protocol):
     store: Store
     wide: WideStore
     ambient: Ambient
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong with one object.
-
-    Attributes:
-        severity: `error`: rows or points in time can't be read. `warning`: everything reads, from
-            the one copy that is left. `note`: worth knowing.
-        writer, database: The log.
-        object: The key.
-        problem: What is wrong, in one sentence.
-        mend: What repair does about it.
-        table: Of a data file, its table.
-        revision: The revision that the object belongs to; None: none.
-        rows: Rows at stake; None: not known.
-        first_at, last_at: The commit times of the revisions that need it; None: not known.
-        command: What mends it; empty: nothing needs to be done.
-    """
-
-    severity: Severity
-    writer: str
-    database: str
-    object: str
-    problem: str
-    mend: Mend = ""
-    table: str = ""
-    revision: int | None = None
-    rows: int | None = None
-    first_at: dt.datetime | None = None
-    last_at: dt.datetime | None = None
-    command: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """What a check has found.
-
-    Attributes:
-        level: How far it looked.
-        findings: Errors first, then warnings, then notes.
-        objects: How many objects of logs were read, both copies counted.
-        files: How many data files were looked at.
-        bytes_read: Of data files.
-    """
-
-    level: Level
-    findings: tuple[Finding, ...]
-    objects: int = 0
-    files: int = 0
-    bytes_read: int = 0
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether there is no error and no warning."""
-        return all(finding.severity == "note" for finding in self.findings)
-
-    def to_json(self) -> str:
-        """Returns the report as text, for `from_json`."""
-        findings = [asdict(finding) for finding in self.findings]
-        for row in findings:
-            row |= {name: row[name] and row[name].isoformat() for name in _TIMES}
-        found = {"check": _VERSION, "level": self.level, "findings": findings}
-        return json.dumps(found, indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> CheckReport:
-        """Reads a saved report.
-
-        Raises:
-            UsageError: The text is none.
-        """
-        try:
-            found = json.loads(text)
-            if found["check"] != _VERSION:
-                raise ValueError("another version")
-            findings = [
-                Finding(**row | {n: row[n] and dt.datetime.fromisoformat(row[n]) for n in _TIMES})
-                for row in found["findings"]
-            ]
-            return cls(found["level"], tuple(findings))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(
-                f"This is no saved report of a check: {error}", hint="Make it again"
-            ) from error
-
-    def to_arrow(self) -> pa.Table:
-        """Returns a row for each finding: severity, writer, database, object, problem, revision,
-        rows, first_at, last_at, command."""
-        names = FINDINGS.names
-        columns = [[getattr(item, name) for item in self.findings] for name in names]
-        return pa.table(
-            [pa.array(values, FINDINGS.field(n).type) for n, values in zip(names, columns)],
-            schema=FINDINGS,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Subset:
-    """A share of the data files, for the level `data`.
-
-    Attributes:
-        part, parts: The files whose paths fall into this part of so many.
-        max_bytes: At most so much; None: no limit.
-    """
-
-    part: int = 1
-    parts: int = 1
-    max_bytes: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Subset:
-        """Reads a share: `5%`, `1/7`, `10GiB`.
-
-        Raises:
-            UsageError: The text is none.
-        """
-        match = _SUBSET.fullmatch(text.strip())
-        if match is not None:
-            percent, part, parts, size, unit = match.groups()
-            if percent and 0 < float(percent) <= 100:
-                return cls(1, max(1, round(100 / float(percent))))
-            if part and 1 <= int(part) <= int(parts):
-                return cls(int(part), int(parts))
-            if size:
-                return cls(max_bytes=int(float(size) * _UNITS[unit]))
-        raise UsageError(
-            f"{text!r:.40} is no share of the data",
-            hint="Give a percentage (5%), a part of many (1/7), or a size (10GiB)",
-        )
-
-    def holds(self, path: str) -> bool:
-        """Checks whether a file belongs to the share."""
-        import xxhash
-
-        return int(xxhash.xxh64_intdigest(path.encode())) % self.parts == self.part - 1
 
 
 def check(
@@ -337,6 +178,18 @@ class _Pair:
         return self.decoded[0] if self.decoded[0] is not None else self.decoded[1]
 
 
+@dataclass(frozen=True, slots=True)
+class _Bitmap:
+    """Where the deletion vector of a data file lies in its object, as the log says."""
+
+    table: str
+    path: str
+    offset: int
+    length: int
+    cardinality: int
+    digest: bytes
+
+
 @dataclass(slots=True)
 class _LogCheck:
     """The check of one log."""
@@ -352,7 +205,7 @@ class _LogCheck:
     head: State | None = None
     times: dict[int, tuple[int, int]] = field(default_factory=dict)  # rows added, committed at
     files: list[pa.Table] = field(default_factory=list)
-    deletes: dict[str, str] = field(default_factory=dict)  # objects of row deletes, with the table
+    deletes: dict[str, set[_Bitmap]] = field(default_factory=dict)  # by object of row deletes
 
     @property
     def store(self) -> Store:
@@ -478,6 +331,7 @@ class _LogCheck:
                     revision=item.revision, rows=0,
                 )  # fmt: skip
                 return None
+            self._judge_parts(state, key, item.revision)
         assert state.base is not None
         names = {p.name for p in (state.base.references, *state.pieces) if p.name}
         folder = segments_folder(self.log.writer, self.log.database)
@@ -493,6 +347,32 @@ class _LogCheck:
             self.objects += len(keys)
             self.progress(len(keys))
         return state
+
+    def _judge_parts(self, state: State, key: str, revision: int) -> None:
+        """Reads the files and statistics of a checkpoint; reports the segments that can't be used.
+
+        A segment whose digest is right can say what no checkpoint may.
+        """
+        reads: list[Callable[[], object]] = [
+            partial(state.files.check, table)
+            for table in sorted(state.schemas.tables() | set(state.files.tables()))
+        ]
+        reads += [
+            lambda piece=piece: decode_describing(state.bytes_of([piece])[0], piece)  # type: ignore[misc]
+            for piece in state.pieces
+            if piece.kind in OF_A_PART
+        ]
+        for read in reads:
+            try:
+                read()
+            except LakelogError as error:
+                self._report_once(error, key, revision)
+
+    def _report_once(self, error: LakelogError, key: str, revision: int) -> None:
+        """Reports what makes a checkpoint useless, if its object was not reported yet."""
+        key = error.key or key
+        if all(finding.object != key for finding in self.findings):
+            self.report("warning", key, error.message, mend="checkpoint", revision=revision, rows=0)
 
     def _judge(
         self, pair: _Pair, key: str, revision: int, *, is_mirrored: bool = True, mend: Mend
@@ -529,6 +409,7 @@ class _LogCheck:
             by_revision.setdefault(item.revision, []).append(item)
         revisions = [*by_revision, *checkpoints]
         first, last = min(revisions, default=0), max(revisions, default=-1)
+        self.start = max(self.start, first)
         empty = empty_state(self.log.writer, self.log.database)
         state: State | None = _whole(empty) if first == 0 and 0 in by_revision else None
         for revision in range(first, last + 1):
@@ -539,6 +420,7 @@ class _LogCheck:
                 self._compare(state, base, listing)
             elif base is not None:  # the chain begins here, or goes on here
                 self.files += _files_of(base)
+                self._note_deletes(base)
                 state = base.copy()
         self.head = state if state is not None and state.revision == last else None
         if self.head is not None:
@@ -560,7 +442,7 @@ class _LogCheck:
             )
             return None
         if not items:
-            if state is not None and revision > self.start:
+            if revision > self.start:
                 self.report(
                     "error",
                     f"{self.log.folder}*-{revision}.*",
@@ -620,7 +502,7 @@ class _LogCheck:
         try:
             different = all_differences(replayed, base)
         except LakelogError as error:
-            self.report("warning", error.key or key, error.message, mend="checkpoint", rows=0)
+            self._report_once(error, key, base.revision)
             return
         if different:
             problem = f"doesn't hold what the log says: {', '.join(different)}"
@@ -636,7 +518,8 @@ class _LogCheck:
             if kind == "add":
                 adds.append(action.add)
             elif kind == "row_deletes":
-                self.deletes[action.row_deletes.object] = action.row_deletes.table
+                rows = action.row_deletes
+                self._note_bitmap(rows.table, rows.path, rows)
             elif kind == "add_batch":
                 for part, _ in batch_parts(transaction.batches[place]):
                     if isinstance(part, Part):
@@ -647,8 +530,16 @@ class _LogCheck:
 
     def _note_deletes(self, state: State) -> None:
         for table in state.deletes.tables():
-            for entries in state.deletes.rows_of(table).values():
-                self.deletes.update((entry.object, table) for entry in entries)
+            for path, entries in state.deletes.rows_of(table).items():
+                for entry in entries:
+                    self._note_bitmap(table, path, entry)
+
+    def _note_bitmap(self, table: str, path: str, entry: Any) -> None:
+        """Notes a deletion vector, of a transaction's action or of a state."""
+        bitmap = _Bitmap(
+            table, path, entry.offset, entry.length, entry.cardinality, bytes(entry.digest)
+        )
+        self.deletes.setdefault(entry.object, set()).add(bitmap)
 
     def _all_files(self) -> pa.Table:
         """The files of all retained revisions, each once, by path."""
@@ -674,13 +565,9 @@ class _LogCheck:
             there = self._size(folder + file["path"])  # a listing can miss a name
             self._report_file(folder + file["path"], file, _size_problem(file, there))
         self._check_external(files)
-        for path, table in sorted(self.deletes.items()):
+        for path in sorted(self.deletes):
             if path not in listed and self._size(folder + path) is None:
-                self.report(
-                    "error", folder + path, "The deletion vectors are gone: rows of their files "
-                    "can't be read", mend="", table=table,
-                    command="Restore the object from a backup",
-                )  # fmt: skip
+                self._report_deletes(path, "The deletion vectors are gone")
         strays = sorted(path for path in listed.keys() - known if parse_own_file(path) is None)
         for path in strays[:_AT_ONCE]:
             self.report(
@@ -734,7 +621,10 @@ class _LogCheck:
             if is_in_place(file["path"]):
                 if self.head is None:
                     continue
-                key = self.head.places.url(file["path"])
+                try:
+                    key = self.head.places.url(file["path"])
+                except LakelogError:
+                    continue  # reported
             if key not in reported:
                 yield key, file
 
@@ -742,13 +632,38 @@ class _LogCheck:
         """Compares the footer of each data file with the log, and reads the deletion vectors."""
         self._report_files(self._footer_problem, self._own_and_external())
         folder = base_folder(self.log.writer, self.log.database)
-        for path, table in sorted(self.deletes.items()):
-            try:
-                bitmaps_of(self.store.get(folder + path), folder + path)
-            except ObjectNotFound:
-                continue  # reported
-            except CorruptError as error:
-                self.report("error", folder + path, error.message, table=table)
+        reported = {finding.object for finding in self.findings}
+        for path in sorted(self.deletes):
+            problem = "" if folder + path in reported else self._deletes_problem(path)
+            if problem and self._deletes_problem(path):  # at two looks
+                self._report_deletes(path, problem)
+
+    def _deletes_problem(self, path: str) -> str:
+        """What is wrong with an object of deletion vectors; empty: nothing."""
+        key = base_folder(self.log.writer, self.log.database) + path
+        try:
+            body = bitmaps_of(self.store.get(key), key)
+            for bitmap in self.deletes[path]:
+                end = bitmap.offset + bitmap.length
+                if end > len(body):
+                    raise damaged(key, f"has {len(body)} bytes, a bitmap lies up to byte {end}")
+                decode_bitmap(body[bitmap.offset : end], bitmap.digest, bitmap.cardinality, key)
+        except LakelogError as error:
+            return error.message
+        return ""
+
+    def _report_deletes(self, path: str, problem: str) -> None:
+        """Reports an object of deletion vectors, with the files whose rows can't be read."""
+        uses = sorted(self.deletes[path], key=lambda use: (use.path, use.offset))
+        files = list(dict.fromkeys(use.path for use in uses))
+        more = f" and {len(files) - _NAMED} more files" if len(files) > _NAMED else ""
+        self.report(
+            "error",
+            base_folder(self.log.writer, self.log.database) + path,
+            f"{problem}: rows of {', '.join(files[:_NAMED])}{more} can't be read",
+            table=uses[0].table,
+            command="Restore the object from a backup",
+        )
 
     def _report_files(
         self,
@@ -893,8 +808,3 @@ def _whole(state: State) -> State:
 
 def _time(us: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(us / 1e6, dt.UTC)
-
-
-def findings_of(report: Iterable[Finding], mend: Mend) -> list[Finding]:
-    """Returns the findings that are mended in one way."""
-    return [finding for finding in report if finding.mend == mend]

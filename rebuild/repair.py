@@ -29,7 +29,8 @@ from ..catalog.format.names import base_folder, mirror_key, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, LakelogError, UsageError
-from .check import CheckReport, Finding, Place, check, findings_of, read_pairs
+from .check import Place, check, read_pairs
+from .findings import CheckReport, Finding, findings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

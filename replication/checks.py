@@ -41,7 +41,7 @@ def check_body(body: bytes, key: str, file: DataFile) -> None:
             f"{key} {problem}",
             key=key,
             hint="Nothing of it was copied. Restore the file at the source, or take it out of its "
-            "table there; `lakelog doctor` looks for more",
+            "table there; `lakelog check` looks for more",
         )
 
 

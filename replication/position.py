@@ -173,7 +173,7 @@ def _base(listing: Listing, *, history: bool) -> LogObject | None:
             f"The newest revisions of {listing.writer}/{listing.database} can't be read",
             key=listing.folder,
             readable=listing.readable(),
-            hint="`lakelog doctor` of the source tells more",
+            hint="`lakelog check` of the source tells more",
         )
     return listing.checkpoints[oldest][0]
 
@@ -195,7 +195,7 @@ def _refuse_gap(listing: Listing, revision: int) -> None:
         f"Transaction {start - 1} of {where} is missing at the source",
         key=listing.folder,
         readable=listing.readable(),
-        hint="`lakelog doctor` of the source tells more",
+        hint="`lakelog check` of the source tells more",
     )
 
 

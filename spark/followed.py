@@ -139,7 +139,7 @@ class FollowedTable:
             raise StreamLost(
                 f"The stream has read {where} up to revision {at.revision}, and the log {why}",
                 key=where,
-                hint=f"`lakelog doctor` tells more. {_ANEW}",
+                hint=f"`lakelog check` tells more. {_ANEW}",
             )
 
     def states(self, cut: Cut) -> list[State]:

@@ -131,6 +131,6 @@ def wanted_rows(metadata: Any, part: FilePart) -> int:
             f"{part.key} has {metadata.num_row_groups} row groups, the log says it has one of "
             f"number {max(part.row_groups)}",
             key=part.key,
-            hint="Read without where= or at another point in time, and run `lakelog doctor`",
+            hint="Read without where= or at another point in time, and run `lakelog check`",
         )
     return sum(metadata.row_group(number).num_rows for number in part.row_groups)

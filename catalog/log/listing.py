@@ -249,7 +249,7 @@ def fork_error(listing: Listing, revision: int) -> ForkError:
         f"{' and '.join(keys)}",
         keys=keys,
         hint="Two processes used one writer id on a store without put-if-absent. Stop one; "
-        f"revisions before {revision} can still be read; `lakelog doctor` tells more",
+        f"revisions before {revision} can still be read; `lakelog check` tells more",
     )
 
 

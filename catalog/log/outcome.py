@@ -93,7 +93,7 @@ def outcome_of(error: LakelogError, transaction_id: bytes, sent_as: str | None) 
             "is committed"
         )
         unknown.args = (unknown.message,)
-        unknown.hint = "`lakelog doctor` tells more. " + (unknown.hint or "")
+        unknown.hint = "`lakelog check` tells more. " + (unknown.hint or "")
     unknown.__cause__ = error
     return unknown
 
@@ -127,7 +127,7 @@ def late_error(transaction_id: bytes, revision: int) -> TransactionExpired:
         "its files were written that gc may have decided to take them: this process, or its "
         "request, stood still meanwhile",
         key=transaction_id.hex(),
-        hint="Its files are there now. Look again in a day (`lakelog doctor`): if gc took one, "
+        hint="Its files are there now. Look again in a day (`lakelog check`): if gc took one, "
         "remove it in another transaction and write its rows again",
     )
 

@@ -173,7 +173,7 @@ def steps_between(store: Store, ambient: Ambient, known: Known) -> Steps:
             f"The commits of {after.writer}/{after.database} don't lead from revision "
             f"{before.revision} to {after.revision} as it was read",
             key=listing.folder,
-            hint="`lakelog doctor` tells more",
+            hint="`lakelog check` tells more",
         )
     return steps
 

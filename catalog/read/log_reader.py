@@ -531,5 +531,5 @@ def raise_missing(listing: Listing, target: int | None) -> None:
         "several times",
         key=listing.folder,
         readable=listing.readable(),
-        hint="Is something deleting objects there? Try again, or run `lakelog doctor`",
+        hint="Is something deleting objects there? Try again, or run `lakelog check`",
     )

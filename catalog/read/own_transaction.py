@@ -108,5 +108,5 @@ def refuse_other_history(
         "revision",
         key=base,
         hint="The revision was lost once and committed anew, or one of the two was put back from "
-        "another copy. Move the checkpoint elsewhere; `lakelog doctor` tells more",
+        "another copy. Move the checkpoint elsewhere; `lakelog check` tells more",
     )

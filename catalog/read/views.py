@@ -73,7 +73,7 @@ def refuse_unused(listing: Listing, incarnation: int) -> None:
         raise RevisionNotFound(
             f"Incarnation {incarnation} of {where} is not in use: its checkpoint is not there",
             key=where,
-            hint="Its checkpoint was lost, or a rebuild was broken off: `lakelog doctor` tells",
+            hint="Its checkpoint was lost, or a rebuild was broken off: `lakelog check` tells",
         )
 
 

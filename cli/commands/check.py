@@ -14,7 +14,7 @@ from ..text import many
 if TYPE_CHECKING:
     import argparse
 
-    from ...rebuild.check import CheckReport, Finding
+    from ...rebuild.findings import CheckReport, Finding
 
 DESCRIPTION: Final = """\
 Check the logs and data files of a database, or of all, and change nothing. Every object of a log is

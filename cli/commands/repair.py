@@ -16,7 +16,7 @@ from ..text import many
 if TYPE_CHECKING:
     import argparse
 
-    from ...rebuild.check import CheckReport
+    from ...rebuild.findings import CheckReport
     from ...rebuild.repair import RepairPlan, RepairReport
 
 DESCRIPTION: Final = """\
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(path: str) -> CheckReport:
-    from ...rebuild.check import CheckReport
+    from ...rebuild.findings import CheckReport
 
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ import pytest
 from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import deleting
-from lakelog.catalog.read.health import examine_log
 from lakelog.errors import (
     CorruptObject,
     FileNotLive,
@@ -295,25 +294,6 @@ def test_rows_are_refused_without_their_bitmap(lake) -> None:
             rows(lake)
     path.write_bytes(body)
     assert len(rows(lake)) == 9
-
-
-def test_doctor_misses_an_object(lake) -> None:
-    delete(lake, "n = 10", mode="rows")
-    assert examine_log(lake.store, "w", "db").sound
-    path = the_object(lake)
-    body = path.read_bytes()
-    path.unlink()
-    for damaged, said in (
-        (None, "which rows of files were deleted, is not there"),
-        (body[:-1], "bytes"),
-    ):
-        if damaged is not None:
-            path.write_bytes(damaged)
-        health = examine_log(lake.store, "w", "db")
-        assert not health.sound
-        (what,) = [finding.what for finding in health.findings if path.name in finding.what]
-        assert said in what
-        assert ".parquet (table 't') 1 rows are deleted" in what
 
 
 def test_one_object_is_read_once(lake) -> None:

@@ -12,7 +12,6 @@ from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.spots import NewFile
 from lakelog.catalog.log.features import check_writer_features
-from lakelog.catalog.read.health import examine_log
 from lakelog.errors import (
     CorruptObject,
     FileNotLive,
@@ -112,10 +111,10 @@ def test_a_file_that_is_not_what_it_was_is_an_error_that_names_it(
     with pytest.raises(kind):
         in_place.snapshot("db").scan("t").read_all()
     assert values(in_place, partition="p=1") == [1, 11]
-    found = examine_log(in_place.store, "w", "db", wide=in_place.wide).findings
-    told = [f.what for f in found if f.severity == "problem"]
-    assert (how == "same size") == (told == [])
-    assert all("x0.parquet" in what for what in told)
+    named = [f.object for f in in_place.check("db").findings if f.severity == "error"]
+    assert named == ([] if how == "same size" else [f"file://{file}"])
+    (found,) = in_place.check("db", level="footers").findings
+    assert (found.object, found.severity) == (f"file://{file}", "error")
 
 
 def test_it_is_taken_out_by_its_url_and_added_anew(in_place: Catalog, out: Path) -> None:
@@ -136,9 +135,8 @@ def test_it_is_taken_out_by_its_url_and_added_anew(in_place: Catalog, out: Path)
     assert values(in_place) == [1, 7, 8, 9, 11, 100]
 
 
-def test_doctor_finds_nothing_where_all_is_well(in_place: Catalog) -> None:
-    findings = examine_log(in_place.store, "w", "db", wide=in_place.wide, deep=True).findings
-    assert [f for f in findings if f.severity == "problem"] == []
+def test_check_finds_nothing_where_all_is_well(in_place: Catalog) -> None:
+    assert in_place.check("db", level="data").findings == ()
 
 
 # --- Nothing but reading --------------------------------------------------------------------------
@@ -191,8 +189,7 @@ def test_buckets_of_other_stores(moto, tmp_path: Path, out: Path, monkeypatch) -
         urls = lake.snapshot("db").files("t")["url"].to_pylist()
         assert url in urls
         assert f"s3://{bucket}/raw/y=1/x1.parquet" in urls
-        findings = examine_log(lake.store, "w", "db", wide=lake.wide).findings
-        assert [f for f in findings if f.severity == "problem"] == []
+        assert lake.check("db", level="footers").is_sound
     lake.wide.at(f"s3://{bucket}").delete(["raw/y=1/x0.parquet"])
     with pytest.raises(ObjectNotFound, match=f"{bucket}/raw/y=1/x0.parquet"):
         values(lake)

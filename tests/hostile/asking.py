@@ -12,13 +12,14 @@ from corpus import FOLDER, SEGMENTS, grown_log
 from decoded_once import decoded_once
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.health import LogHealth, examine_log
 from lakelog.catalog.read.history_table import history_for_users
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.catalog.read.tables import TablesWarning
 from lakelog.errors import CorruptObject, LakelogError
 from lakelog.gc import plan_gc
+from lakelog.rebuild.check import check
+from lakelog.rebuild.findings import CheckReport
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import START_US, FakeAmbient
 from lakelog.testing.keys import log_keys
@@ -67,12 +68,12 @@ class Answers:
     Attributes:
         parts: By what was asked: the answer, or the error.
         warned: What was warned of, as text, by the type of the warning.
-        health: What `doctor` would say.
+        report: What a check of the log says.
     """
 
     parts: dict[str, Any] = field(default_factory=dict)
     warned: dict[type, list[str]] = field(default_factory=dict)
-    health: LogHealth | None = None
+    report: CheckReport | None = None
 
     @property
     def refused(self) -> set[str]:
@@ -90,7 +91,7 @@ def ask(store: MemoryStore) -> Answers:
                 found.parts[name] = part()
             except LakelogError as error:
                 found.parts[name] = error
-        found.health = examine_log(store, "w", "db", ambient=QUICK)
+        found.report = check(Catalog(store, ambient=QUICK), "db", level="log")
     for one in caught:
         if one.category in (CheckpointWarning, StatisticsWarning):
             found.warned.setdefault(one.category, []).append(str(one.message))
@@ -172,9 +173,9 @@ def damaged_answers(found: Answers, keys: set[str]) -> set[str]:
                 assert any(key in text for key in keys), name
         else:
             assert answer == TRUTH[name], name
-    assert found.health is not None
+    assert found.report is not None
     if found.refused or found.warned:
-        named = " ".join(f"{item.key} {item.what}" for item in found.health.findings)
+        named = " ".join(f"{item.object} {item.problem}" for item in found.report.findings)
         assert any(key in named for key in keys), named
     return found.refused
 

@@ -1,4 +1,4 @@
-"""Reading a log, and what doctor finds."""
+"""Reading a log, and what check finds."""
 
 from __future__ import annotations
 
@@ -113,20 +113,30 @@ def one_log_counts_twice() -> Any:
     return mock.patch.object(catalog, "refuse_twins", return_value=None)
 
 
-# --- What doctor finds ----------------------------------------------------------------------------
+# --- What check finds -----------------------------------------------------------------------------
 
 
-@plant("tests/catalog/test_recompute.py")
-def doctor_believes_checkpoints() -> Any:
-    """Doctor calls a checkpoint sound that lies under a right digest."""
-    from lakelog.catalog.read import health
+@plant("tests/rebuild/test_check_and_repair.py::test_a_checkpoint_that_lies_is_found")
+def check_believes_checkpoints() -> Any:
+    """Check calls a checkpoint sound that lies under a right digest."""
+    from lakelog.rebuild import check
 
-    return mock.patch.object(health, "recompute_checkpoints", return_value=[])
+    return mock.patch.object(check, "all_differences", return_value=[])
 
 
-@plant("tests/catalog/test_recompute.py")
-def doctor_looks_for_no_data() -> Any:
-    """Doctor calls a log sound whose live files are gone."""
-    from lakelog.catalog.read import health
+@plant("tests/rebuild/test_check_and_repair.py::test_a_data_file_that_has_another_size_is_found")
+def check_looks_for_no_data() -> Any:
+    """Check calls a log sound whose live files are not what it says."""
+    from lakelog.rebuild import check
 
-    return mock.patch.object(health, "examine_data_files", return_value=[])
+    return mock.patch.object(check, "_wrong_size", return_value=[])
+
+
+@plant(
+    "tests/rebuild/test_check_and_repair.py::test_deletion_vectors_that_are_not_what_the_log_says"
+)
+def check_looks_at_no_bitmaps() -> Any:
+    """Check calls deletion vectors sound that are those of other rows."""
+    from lakelog.rebuild import check
+
+    return mock.patch.object(check, "decode_bitmap", return_value=None)

@@ -64,7 +64,7 @@ def floats_of_added_files_are_believed() -> Any:
     return mock.patch.object(read, "read_new_footer", told)
 
 
-@plant("tests/catalog/test_recompute.py::test_a_checkpoint_that_denies_nan_is_found")
+@plant("tests/rebuild/test_check_and_repair.py::test_a_checkpoint_that_denies_nan_is_found")
 def denied_nan_is_no_difference() -> Any:
     """A checkpoint that says more of NaN than the log below it is taken for sound."""
     from lakelog.catalog.read import statistics_differences

@@ -4,19 +4,28 @@ check names the object, and repair makes the store byte-equal again.
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.commit.checkpointer import put_segments
+from lakelog.catalog.data import parquet
 from lakelog.catalog.format.names import mirror_key
+from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log.checkpoint import encode_state
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.cli.main import main
 from lakelog.errors import DatabaseNotFound, LakelogError, LostTail, UsageError
-from lakelog.rebuild.check import CheckReport, Subset, check
+from lakelog.rebuild.check import check
+from lakelog.rebuild.findings import CheckReport, Subset
 from lakelog.rebuild.repair import RepairPlan, Step, execute_repair, plan_repair
 from lakelog.store.memory import MemoryStore
+from lakelog.testing.doubles import PassingStore
 
 DAMAGES = {
     "lost": lambda store, key: store.delete([key]),
@@ -159,6 +168,144 @@ def test_both_copies_lost_are_an_error_for_a_rebuild(lake):
     assert done.left
 
 
+def test_each_transaction_that_is_missing_is_found(lake):
+    store = restored(lake)
+    keys = [
+        next(k for k in lake[0] if k.startswith("w/db/transactions/") and f"-{revision}." in k)
+        for revision in (3, 5, 6)
+    ]
+    store.delete([*keys, *map(mirror_key, keys)])
+    errors = [f for f in check(Catalog(store), level="log").findings if f.severity == "error"]
+    assert [finding.revision for finding in errors] == [3, 5, 6]
+
+
+def test_a_fork_names_both_commits(lake):
+    store = restored(lake)
+    key = next(k for k in lake[0] if k.startswith("w/db/transactions/") and "-3." in k)
+    twin = key.replace(key.split(".")[1], "deadbeef")
+    store.put(twin, store.get(key))
+    (finding,) = [f for f in check(Catalog(store), level="log").findings if f.severity == "error"]
+    assert finding.mend == "fork"
+    assert key in finding.object
+    assert twin in finding.object
+
+
+# --- Checkpoints that lie -------------------------------------------------------------------------
+
+
+def fill(catalog, *values):
+    """Commits one file each; no checkpoint is written by itself."""
+    with catalog.writer("w", "db", checkpoint_every=0) as writer:
+        for value in values:
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"a": [value]}))
+
+
+def state_of(store, revision=None):
+    return LogReader(store, "w", "db").load(revision)
+
+
+def put_checkpoint(store, state):
+    """The checkpoint of a state that was changed; its key."""
+    encoded = encode_state(state, retained_from=0, salt=b"s" * 16)
+    log = LogReader(store, "w", "db")
+    put_segments(log, encoded, exclusive=True)
+    key = log.folder + encoded.name
+    store.put(key, encoded.body)
+    return key
+
+
+def lies(catalog):
+    """The checkpoints that check calls wrong, with what is."""
+    findings = catalog.check("db").findings
+    return {f.object: f.problem for f in findings if f.severity == "error"}
+
+
+def lose_a_file(state):
+    state.files.take_out([("t", state.files.table("t").column("path")[0].as_py())])
+
+
+def lie_in_statistics(state):
+    for adds in state.files.added.values():
+        for add, _ in adds.values():
+            for group in add.row_groups:
+                for column in group.columns:
+                    column.min = column.max = (100).to_bytes(8, "little")
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [(lose_a_file, "files of table 't'"), (lie_in_statistics, "statistics of table 't'")],
+    ids=["a file", "statistics"],
+)
+def test_a_checkpoint_that_lies_is_found(store, catalog, lie, words):
+    fill(catalog, 0, 1, 2, 3)
+    state = state_of(store)
+    lie(state)
+    key = put_checkpoint(store, state)
+    found = lies(catalog)
+    assert list(found) == [key]
+    assert words in found[key]
+    catalog.repair("db", execute=True)
+    assert catalog.check("db").is_sound
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (1 << 20, "says: statistics of table 'f'"),
+        (2, "says: statistics of table 'f', statistics of row groups of table 'f'"),
+    ],
+)
+def test_a_checkpoint_that_denies_nan_is_found(store, catalog, rows, words):
+    """One that says less than the log does tells no lie."""
+    with (
+        catalog.writer("w", "db", checkpoint_every=0) as writer,
+        mock.patch.object(parquet, "ROW_GROUP_ROWS", rows),
+        writer.transaction() as tx,
+    ):
+        tx.write("f", pa.table({"d": [1.0, 2.0, math.nan], "g": [1.0, 2.0, 3.0]}))
+    for no_nan in (False, True):
+        state = state_of(store)
+        ((add, _),) = state.files.added["f"].values()
+        for group in add.row_groups:
+            for column in group.columns:
+                column.no_nan = no_nan
+        key = put_checkpoint(store, state)
+        found = lies(catalog)
+        assert list(found) == [key] * no_nan
+        assert all(words in problem for problem in found.values())
+        store.delete([key])
+
+
+def test_a_lie_that_a_later_checkpoint_took_over_is_found_in_both(store, catalog):
+    fill(catalog, 0, 1, 2)
+    state = state_of(store)
+    lose_a_file(state)
+    first = put_checkpoint(store, state)
+    fill(catalog, 3)
+    with catalog.writer("w", "db") as writer:
+        second = writer.checkpoint().key
+    assert set(lies(catalog)) == {first, second}
+
+
+def test_pieces_that_both_refer_to_hide_nothing(store, catalog):
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+        fill(catalog, *range(20))
+        with catalog.writer("w", "db") as writer:
+            writer.checkpoint()
+        fill(catalog, 20)
+        state = state_of(store)
+        lie_in_statistics(state)
+        key = put_checkpoint(store, state)
+        named = {piece.name for piece in state_of(store).pieces if piece.name}
+        shared = named & {piece.name for piece in state_of(store, 19).pieces}
+    assert shared, "the second checkpoint refers to pieces of the first"
+    found = lies(catalog)
+    assert list(found) == [key]
+    assert "statistics of table 't'" in found[key]
+
+
 # --- Data files -----------------------------------------------------------------------------------
 
 
@@ -198,6 +345,46 @@ def test_a_damaged_data_file_is_found_at_its_level(lake, level, at):
     (finding,) = check(Catalog(store), level=level).findings
     assert finding.object == key
     assert finding.severity == "error"
+
+
+def test_a_data_file_that_has_another_size_is_found(lake):
+    store = restored(lake)
+    key = data_file(lake, store)
+    store.put(key, store.get(key) + b"x")
+    (finding,) = check(Catalog(store)).findings
+    assert (finding.object, finding.severity) == (key, "error")
+    assert "the log says" in finding.problem
+
+
+def test_a_file_that_a_listing_misses_is_asked_for_by_name(lake):
+    class Short(PassingStore):
+        def list(self, prefix, *, after=None, first_page=1000):
+            found = list(self.inner.list(prefix, after=after, first_page=first_page))
+            return iter(found[1:] if prefix.endswith("data/") else found)
+
+    assert not check(Catalog(Short(restored(lake)))).findings
+
+
+@pytest.mark.parametrize("how", ["gone", "cut", "of other rows"])
+def test_deletion_vectors_that_are_not_what_the_log_says(store, catalog, how):
+    fill(catalog, 1, 2, 3)
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [7, 8, 9]}))
+        for value in (7, 9):
+            with writer.transaction() as tx:
+                tx.delete("t", f"a = {value}", mode="rows")
+    assert catalog.check("db", level="footers").is_sound
+    one, other = (i.key for i in store.list("w/db/data/") if i.key.endswith(".deletes"))
+    body = store.get(one)
+    store.delete([one])
+    if how != "gone":
+        store.put(one, body[:-1] if how == "cut" else store.get(other))
+        assert catalog.check("db", level="files").is_sound
+    (finding,) = catalog.check("db", level="footers").findings
+    assert (finding.object, finding.severity, finding.table) == (one, "error", "t")
+    assert ".parquet can't be read" in finding.problem
+    assert finding.command == "Restore the object from a backup"
 
 
 def test_parts_of_a_share_cover_all_files(lake):

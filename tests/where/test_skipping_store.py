@@ -259,4 +259,4 @@ def test_row_groups_that_a_file_does_not_have_are_damage():
     with pytest.raises(CorruptObject, match="has 2 row groups") as caught:
         snapshot.to_arrow("t", where="id = 200")
     assert caught.value.key == f"w/db/{path}"
-    assert "doctor" in caught.value.hint
+    assert "lakelog check" in caught.value.hint

@@ -1,0 +1,187 @@
+"""What a check finds: one row for each object that is wrong, and the whole report. Pure.
+
+Source: docs/maintenance.md, "check".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import pyarrow as pa
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Level = Literal["log", "files", "footers", "data"]
+Severity = Literal["error", "warning", "note"]
+# What mends a finding: copy the other place's object, write a checkpoint anew, take a file out of
+# its table, keep one branch of a fork, salvage from the data files; or nothing that repair can do.
+Mend = Literal["copy", "checkpoint", "remove-file", "fork", "rebuild", ""]
+
+LEVELS: Final[tuple[Level, ...]] = ("log", "files", "footers", "data")
+_VERSION: Final = 1
+_TIMES: Final = ("first_at", "last_at")
+_SUBSET: Final = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)/(\d+)|(\d+(?:\.\d+)?)([KMGT]iB)", re.ASCII)
+_UNITS: Final = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+FINDINGS: Final = pa.schema(
+    {
+        "severity": pa.string(),
+        "writer": pa.string(),
+        "database": pa.string(),
+        "object": pa.string(),
+        "problem": pa.string(),
+        "revision": pa.int64(),
+        "rows": pa.int64(),
+        "first_at": pa.timestamp("us", "UTC"),
+        "last_at": pa.timestamp("us", "UTC"),
+        "command": pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with one object.
+
+    Attributes:
+        severity: `error`: rows or points in time can't be read. `warning`: everything reads, from
+            the one copy that is left. `note`: worth knowing.
+        writer, database: The log.
+        object: The key.
+        problem: What is wrong, in one sentence.
+        mend: What repair does about it.
+        table: Of a data file, its table.
+        revision: The revision that the object belongs to; None: none.
+        rows: Rows at stake; None: not known.
+        first_at, last_at: The commit times of the revisions that need it; None: not known.
+        command: What mends it; empty: nothing needs to be done.
+    """
+
+    severity: Severity
+    writer: str
+    database: str
+    object: str
+    problem: str
+    mend: Mend = ""
+    table: str = ""
+    revision: int | None = None
+    rows: int | None = None
+    first_at: dt.datetime | None = None
+    last_at: dt.datetime | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check has found.
+
+    Attributes:
+        level: How far it looked.
+        findings: Errors first, then warnings, then notes.
+        objects: How many objects of logs were read, both copies counted.
+        files: How many data files were looked at.
+        bytes_read: Of data files.
+    """
+
+    level: Level
+    findings: tuple[Finding, ...]
+    objects: int = 0
+    files: int = 0
+    bytes_read: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no error and no warning."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+    def to_json(self) -> str:
+        """Returns the report as text, for `from_json`."""
+        findings = [asdict(finding) for finding in self.findings]
+        for row in findings:
+            row |= {name: row[name] and row[name].isoformat() for name in _TIMES}
+        found = {"check": _VERSION, "level": self.level, "findings": findings}
+        return json.dumps(found, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> CheckReport:
+        """Reads a saved report.
+
+        Raises:
+            UsageError: The text is none.
+        """
+        try:
+            found = json.loads(text)
+            if found["check"] != _VERSION:
+                raise ValueError("another version")
+            findings = [
+                Finding(**row | {n: row[n] and dt.datetime.fromisoformat(row[n]) for n in _TIMES})
+                for row in found["findings"]
+            ]
+            return cls(found["level"], tuple(findings))
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"This is no saved report of a check: {error}", hint="Make it again"
+            ) from error
+
+    def to_arrow(self) -> pa.Table:
+        """Returns a row for each finding: severity, writer, database, object, problem, revision,
+        rows, first_at, last_at, command."""
+        names = FINDINGS.names
+        columns = [[getattr(item, name) for item in self.findings] for name in names]
+        return pa.table(
+            [pa.array(values, FINDINGS.field(n).type) for n, values in zip(names, columns)],
+            schema=FINDINGS,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """A share of the data files, for the level `data`.
+
+    Attributes:
+        part, parts: The files whose paths fall into this part of so many.
+        max_bytes: At most so much; None: no limit.
+    """
+
+    part: int = 1
+    parts: int = 1
+    max_bytes: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Subset:
+        """Reads a share: `5%`, `1/7`, `10GiB`.
+
+        Raises:
+            UsageError: The text is none.
+        """
+        match = _SUBSET.fullmatch(text.strip())
+        if match is not None:
+            percent, part, parts, size, unit = match.groups()
+            if percent and 0 < float(percent) <= 100:
+                return cls(1, max(1, round(100 / float(percent))))
+            if part and 1 <= int(part) <= int(parts):
+                return cls(int(part), int(parts))
+            if size:
+                return cls(max_bytes=int(float(size) * _UNITS[unit]))
+        raise UsageError(
+            f"{text!r:.40} is no share of the data",
+            hint="Give a percentage (5%), a part of many (1/7), or a size (10GiB)",
+        )
+
+    def holds(self, path: str) -> bool:
+        """Checks whether a file belongs to the share."""
+        import xxhash
+
+        return int(xxhash.xxh64_intdigest(path.encode())) % self.parts == self.part - 1
+
+
+def findings_of(report: Iterable[Finding], mend: Mend) -> list[Finding]:
+    """Returns the findings that are mended in one way."""
+    return [finding for finding in report if finding.mend == mend]
