@@ -129,10 +129,9 @@ def test_a_parquet_file_that_is_none(refused, tmp_path):
     for body in (b"", b"hello", b"PAR1" + bytes(20) + b"PAR1", b"x" * 1000):
         file.write_bytes(body)
         assert "x.parquet" in refused(errors.InvalidParquet, 2, *write)
-    inside = tmp_path / "cat/W/db/data/_/t/y.parquet"
-    inside.parent.mkdir(parents=True)
-    inside.write_bytes(b"hello")
-    add = ("write", tmp_path / "cat", "db", "t", "data/_/t/y.parquet", "--writer", "W", "--add")
+    external = tmp_path / "y.parquet"
+    external.write_bytes(b"hello")
+    add = ("add", tmp_path / "cat", "db", "t", external, "--writer", "W")
     assert "y.parquet" in refused(errors.InvalidParquet, 2, *add)
 
 
@@ -188,7 +187,9 @@ def flipped(body: bytes) -> bytes:
 @pytest.mark.parametrize("command", ["tables", "files", "schema", "scan", "show"])
 def test_a_damaged_transaction(refused, own_weather, log_object, damage, command):
     path = log_object("JFK", 2)
-    path.write_bytes(damage(path.read_bytes()))
+    copy = path.parents[1] / "mirror/transactions" / path.name
+    for each in (path, copy):
+        each.write_bytes(damage(each.read_bytes()))
     table = ("stations",) if command in ("files", "schema", "scan") else ()
     key = f"JFK/weather/transactions/{path.name}"
     at = (key,) if command == "show" else ("weather", *table)
@@ -209,6 +210,7 @@ def test_a_damaged_checkpoint_is_a_warning_while_the_log_is_whole(cli, own_weath
 def test_a_lost_transaction(refused, own_weather, log_object):
     path = log_object("JFK", 1)
     path.unlink()
+    (path.parents[1] / "mirror/transactions" / path.name).unlink()
     err = refused(errors.MissingTransaction, 5, "tables", own_weather, "weather")
     assert "JFK/weather" in err
     assert "Readable" in err
