@@ -234,10 +234,15 @@ class Session:
         """Closes the writer. Waits for a checkpoint that is under way, and for the copy of the last
         commit."""
         self._closed = True
-        if self._process == os.getpid():
+        if not self.is_forked:
             self._checkpointer.wait()
             with self._guard:
                 self._committer.close()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the one that opened the writer."""
+        return self._process != os.getpid()
 
     def check_process(self) -> None:
         """Raise in a process that was forked from the one that opened the writer: both would use
@@ -246,7 +251,7 @@ class Session:
         Raises:
             UsageError: This is such a process.
         """
-        if self._process != os.getpid():
+        if self.is_forked:
             raise UsageError(
                 "This writer was opened by another process, which this one was forked from",
                 key=self.writer_id,

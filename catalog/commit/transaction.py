@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import ConflictError, LakelogError, UsageError
+from ...errors import ClockError, ConflictError, LakelogError, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name
 from ..log.build import schema_actions
@@ -331,6 +331,8 @@ class Transaction(Evolving, Updating, Operations):
             try:
                 self.commit_info = self._session.commit(self._intent)
             except ConflictError as error:
+                if isinstance(error, ClockError):
+                    raise  # once the clock is set, the same commit goes
                 if self._session.may_stand(self._intent.transaction_id):
                     raise
                 self._refusal = error
@@ -354,7 +356,10 @@ class Transaction(Evolving, Updating, Operations):
             self._take_back()
 
     def _take_back(self) -> None:
-        """Delete what was put for a transaction that was not sent, unless a log names it."""
+        """Delete what was put for a transaction that was not sent, unless a log names it, or the
+        process that this one was forked from may still send it."""
+        if self._session.is_forked:
+            return
         self._uploads.abandon()
         keys, own = self._uploads.keys, self._intent.transaction_id
         if not keys or self._session.may_stand(own):
