@@ -194,9 +194,9 @@ def test_buckets_of_other_stores(moto, tmp_path: Path, out: Path, monkeypatch) -
     with pytest.raises(ObjectNotFound, match=f"{bucket}/raw/y=1/x0.parquet"):
         values(lake)
     (mine,) = (one for one in urls if own in one)
-    with lake.writer("w", "db") as writer:
-        tx = writer.transaction()
-        assert tx.add_all("t", [NewFile(mine)]).known == [mine]  # its plain path is live
+    own_only = pytest.raises(InvalidPath, match="lakelog's own files only")
+    with lake.writer("w", "db") as writer, own_only:
+        writer.transaction().add_all("t", [NewFile(mine)])
 
 
 def test_options_of_a_place_are_given_once(tmp_path: Path) -> None:

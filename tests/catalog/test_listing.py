@@ -173,38 +173,29 @@ def test_a_fork_where_no_base_serves_is_not_what_is_wrong():
 # --- Incarnations ---------------------------------------------------------------------------------
 
 
-def test_the_highest_incarnation_with_a_checkpoint_counts():
+def test_the_highest_incarnation_counts():
     names = [
         *(transaction(r) for r in range(5)), checkpoint(3),
         *(transaction(r, 0, 2) for r in range(3)), checkpoint(2, 0, 2),
-        transaction(0, 0, 4),
     ]  # fmt: skip
     found = listing(more=names)
     assert (found.incarnation, found.head) == (2, 2)
     assert bases(plan_read(found)) == [2, None]
-    assert {item.incarnation for item in found.others} == {1, 4}
+    assert {item.incarnation for item in found.others} == {1}
+    assert found.lower() == [1]
     assert found.forks() == [], "other incarnations are no part of the log"
 
 
-@pytest.mark.parametrize("base", [0, 3])
-def test_an_incarnation_without_a_checkpoint_is_skipped(base):
-    found = listing(range(5), [base], [transaction(r, 0, 2) for r in range(9)])
-    assert (found.incarnation, found.head) == (1, 4)
-    assert {item.incarnation for item in found.others} == {2}
+def test_an_incarnation_whose_checkpoint_is_lost_counts_all_the_same():
+    """Its loss is never a silent fall to an older incarnation."""
+    found = listing(range(5), [3], [transaction(r, 0, 2) for r in range(6, 9)])
+    assert (found.incarnation, found.head) == (2, 8)
+    assert found.lower() == [1]
+    with pytest.raises(MissingTransaction):
+        plan_read(found)
 
 
-def test_the_first_incarnation_needs_no_checkpoint():
-    found = listing(range(3), more=[transaction(0, 0, 2)])
-    assert (found.incarnation, found.head) == (1, 2)
-
-
-def test_names_of_no_incarnation_that_counts_are_no_empty_log():
-    found = listing(more=[transaction(r, 0, 2) for r in range(3)])
-    assert found.head == -1
-    assert len(found.others) == 3
-
-
-def test_a_checkpoint_met_late_claims_the_names_before_it():
+def test_the_transactions_of_an_incarnation_may_stand_above_its_checkpoint():
     found = listing(more=[*(transaction(r, 0, 2) for r in range(6)), checkpoint(1, 0, 2)])
     assert (found.incarnation, found.head) == (2, 5)
     assert sorted(found.transactions) == list(range(6))

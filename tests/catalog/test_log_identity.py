@@ -9,7 +9,7 @@ from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import BrokenChain, CorruptError, FencedError, ForeignLog, SameLogTwice
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.keys import log_keys
+from lakelog.testing.keys import drop_mirror, log_keys
 from table_cases import values, write
 
 LIMIT_S = DEFAULT_MARGINS.idle_limit_s
@@ -47,6 +47,7 @@ def test_a_transaction_of_another_log_in_a_folder_is_refused_by_name(store, fake
     mine, theirs = log_keys(store)[place], log_keys(other)[place]
     store.delete([mine])
     store.put(theirs, other.get(theirs))
+    drop_mirror(store)
     with pytest.raises(BrokenChain, match="belongs to the log") as caught:
         values(store)
     assert caught.value.key == theirs
@@ -149,7 +150,8 @@ def test_a_log_put_back_that_went_on_otherwise_is_no_older_view(store, fake):
 @pytest.fixture(params=[("v", "db"), ("w", "other")], ids=["writer", "database"])
 def renamed(request, store, fake):
     """A log of 3 revisions and a checkpoint, moved to another writer or database; its folder."""
-    fill(store, fake, 3).checkpoint()
+    with fill(store, fake, 3) as opened:
+        opened.checkpoint()
     writer, database = request.param
     copy(store, store, "w/db/", f"{writer}/{database}/")
     store.delete([info.key for info in store.list("w/db/")])

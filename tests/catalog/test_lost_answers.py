@@ -16,6 +16,7 @@ from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FaultyStore, PassingStore
 from table_cases import table, values, write
 
+LOG = "w/db/transactions/"  # not the mirror: its copies are put beside
 FAULTS = {
     "lost response": (["lost response"], 2),
     "lost request": (["lost request"], 2),
@@ -29,7 +30,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_commit_whose_answer_was_lost_succeeds_once(store, fake, name):
     faults, puts = FAULTS[name]
-    lossy = FaultyStore(store, ["ok", *faults])
+    lossy = FaultyStore(store, ["ok", *faults], match=LOG)
     writer = Catalog(lossy, ambient=fake.ambient).writer("w", "db")
     write(writer, 1)
     assert write(writer, 2).revision == 1
@@ -43,7 +44,7 @@ def test_a_commit_whose_answer_was_lost_succeeds_once(store, fake, name):
 
 @pytest.mark.parametrize("fault", ["lost request", "lost response"])
 def test_nothing_learnt_at_all_is_unknown_and_can_be_called_again(store, fake, fault):
-    lossy = FaultyStore(store, ["ok", *[fault] * 4])
+    lossy = FaultyStore(store, ["ok", *[fault] * 4], match=LOG)
     writer = Catalog(lossy, ambient=fake.ambient).writer("w", "db")
     write(writer, 1)
     if fault == "lost response":

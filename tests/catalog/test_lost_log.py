@@ -1,4 +1,4 @@
-"""A writer doesn't begin a new log over the files of a lost one."""
+"""A writer doesn't begin a new log over a lost one, and says what brings that back."""
 
 from __future__ import annotations
 
@@ -20,16 +20,41 @@ def commit(catalog, times=1):
                 tx.write("t", DATA)
 
 
+def lose(root):
+    """Both copies of the log."""
+    for copy in ("transactions", "mirror"):
+        shutil.rmtree(root / "w" / "db" / copy)
+
+
 @pytest.mark.parametrize("commits", [[2], [1, 1]], ids=["one owner", "two owners"])
 def test_a_lost_log_is_not_begun_anew(tmp_path, commits):
     catalog = lakelog.open_catalog(str(tmp_path))
     for times in commits:
         commit(catalog, times)
     shutil.rmtree(tmp_path / "w" / "db" / "transactions")
+    with pytest.raises(LogLost, match="lakelog repair") as caught:
+        commit(catalog)
+    assert caught.value.key == "w/db/mirror/transactions/"
+    assert not (tmp_path / "w" / "db" / "transactions").exists()
+    catalog.repair("db", execute=True)
+    commit(catalog)
+    assert catalog.snapshot("db").to_arrow("t").num_rows == 3
+
+
+def test_a_log_of_which_both_copies_are_lost_is_not_begun_anew(tmp_path):
+    """Segments of its checkpoints show that there was one."""
+    catalog = lakelog.open_catalog(str(tmp_path))
+    with catalog.writer("w", "db") as writer:
+        for _ in range(2):
+            with writer.transaction() as tx:
+                tx.write("t", DATA)
+        writer.checkpoint()
+    lose(tmp_path)
+    (tmp_path / "w" / "db" / "segments").mkdir(exist_ok=True)
+    (tmp_path / "w" / "db" / "segments" / f"{'0' * 64}.segment").write_bytes(b"x")
     with pytest.raises(LogLost, match="lakelog rebuild") as caught:
         commit(catalog)
-    assert caught.value.key.startswith("w/db/data/")
-    assert not (tmp_path / "w" / "db" / "transactions").exists()
+    assert caught.value.key == "w/db/segments/"
     execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
     commit(catalog)
     assert catalog.snapshot("db").to_arrow("t").num_rows == 3
@@ -43,7 +68,7 @@ def test_readers_of_a_lost_log_are_sent_to_rebuild(tmp_path):
     with catalog.writer("other", "sound") as writer, writer.transaction() as tx:
         tx.write("t", DATA)
     hint = "`lakelog rebuild URL db --writer w`"
-    shutil.rmtree(tmp_path / "w" / "db" / "transactions")
+    lose(tmp_path)
     with pytest.raises(WriterNotFound, match=hint):
         catalog.snapshot("db", {"w": 1})
     with pytest.raises(WriterNotFound, match="Its writers: other"):

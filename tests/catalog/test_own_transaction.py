@@ -11,7 +11,7 @@ from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject
-from lakelog.testing.keys import log_keys
+from lakelog.testing.keys import drop_mirror, log_keys
 from table_cases import values, write
 
 
@@ -52,6 +52,7 @@ def test_nobody_commits_on_it(store, catalog, replaced, shared):
 
 def test_without_another_base_it_is_refused(store, catalog, replaced):
     store.delete(log_keys(store, "transaction")[:1])
+    drop_mirror(store)
     with pytest.raises(CorruptObject, match="another history") as caught:
         values(store)
     assert caught.value.key == replaced
