@@ -98,7 +98,7 @@ def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> 
         ForeignLog: It is that of another writer or database.
         UnsupportedFeature: A later version wrote it.
         StorageError: The store failed.
-    Requests: 2 LIST per 1,000 names on S3, then as reading the newest state; 1 or 2 GET for each
+    Requests: 4 LIST per 1,000 names on S3, then as reading the newest state; 1 or 2 GET for each
         transaction above it.
     """
     log = LogReader(store, writer, database, ambient)
@@ -127,7 +127,7 @@ def _names(store: Store, writer: str, database: str) -> frozenset[LogObject]:
 
 def _newest_state(log: LogReader, incarnation: int, doubts: list[str]) -> State | None:
     """Returns the newest state of an incarnation of which every part can be read."""
-    listing = log.names(incarnation)
+    listing = log.names_of_both(incarnation)
     revisions = sorted({*listing.transactions, *listing.checkpoints}, reverse=True)
     at = 0
     while at < len(revisions):

@@ -9,9 +9,8 @@ import datetime as dt
 import operator
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CorruptError, NaiveTime, RevisionNotFound, SameLogTwice, UsageError
+from ...errors import NaiveTime, RevisionNotFound, SameLogTwice, UsageError
 from ..format.cut import TOKEN_DIGEST_BYTES, Position
-from .views import refuse_unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,20 +33,12 @@ def state_at(log: LogReader, position: Position) -> State:
     """Returns the state of a log that a cut names.
 
     Raises:
-        RevisionNotFound, SnapshotPruned: It isn't there, or is another one. That its incarnation is
-            not in use is said first.
+        RevisionNotFound, SnapshotPruned: It isn't there, or is another one.
         ForkError, CorruptError, UnsupportedFeature: It can't be read.
     """
     incarnation = position.log.incarnation if position.log else 0
-    try:
-        state = log.load(position.revision, incarnation=incarnation)
-    except CorruptError:
-        if incarnation > 1:
-            refuse_unused(log.names(), incarnation)
-        raise
+    state = log.load(position.revision, incarnation=incarnation)
     _check_position(state, position)
-    if incarnation > 1 and state.base is None:
-        refuse_unused(log.names(), incarnation)
     return state
 
 

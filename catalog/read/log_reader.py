@@ -164,8 +164,9 @@ class LogReader(LogFolder):
             return self.names_for(target)
         listing = self.names_at(incarnation, target)
         if listing.head < 0:  # all names tell what became of it
-            listing = self.names(incarnation)
-            refuse_gone(listing, target)
+            listing = self.names_of_both(incarnation)
+            if listing.head < 0:
+                refuse_gone(listing, target)
         return listing
 
     def _read(self, plan: ReadPlan, listing: Listing, *, final: bool) -> State:

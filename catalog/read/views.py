@@ -41,13 +41,10 @@ def refuse_gone(listing: Listing, revision: int) -> None:
     """Refuse a revision of an incarnation of which nothing is left, if a later one is in use.
 
     Args:
-        listing: Of that incarnation, with all names.
+        listing: Of that incarnation, with all names of the log and of its mirror.
     """
     where = f"{listing.writer}/{listing.database}"
-    if any(
-        item.kind == "checkpoint" and item.incarnation > listing.incarnation
-        for item in listing.others
-    ):
+    if any(item.incarnation > listing.incarnation for item in listing.others):
         raise SnapshotPruned(
             f"Revision {revision} of {where} was pruned, with its whole incarnation, "
             f"{listing.incarnation}",
@@ -59,21 +56,6 @@ def refuse_gone(listing: Listing, revision: int) -> None:
             f"{where} has no incarnation {listing.incarnation}",
             key=where,
             hint="Is the token of another copy of it, or was a backup put back?",
-        )
-
-
-def refuse_unused(listing: Listing, incarnation: int) -> None:
-    """Refuse an incarnation above the one in use: what stands of it is no part of the log.
-
-    Args:
-        listing: Of the incarnation in use.
-    """
-    if incarnation > max(1, listing.incarnation):
-        where = f"{listing.writer}/{listing.database}"
-        raise RevisionNotFound(
-            f"Incarnation {incarnation} of {where} is not in use: its checkpoint is not there",
-            key=where,
-            hint="Its checkpoint was lost, or a rebuild was broken off: `lakelog check` tells",
         )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from lakelog.catalog.commit.mirror import copy_checkpoint
+from lakelog.catalog.format.names import mirror_key
 from lakelog.catalog.margins import DEFAULT_MARGINS
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.testing.keys import log_keys, revision_in
 
 LIMIT_S = DEFAULT_MARGINS.idle_limit_s
@@ -13,5 +16,9 @@ def transactions(store):
 
 
 def prune_to_checkpoint(store, revision):
-    """What prune leaves: the checkpoint of a revision, and what came after it."""
-    store.delete([key for key in log_keys(store) if revision_in(key) < revision])
+    """What prune leaves, in both places: the checkpoint of a revision, and what came after it."""
+    log = LogReader(store, "w", "db")
+    (checkpoint,) = log.names().checkpoints[revision]
+    copy_checkpoint(log, checkpoint, exclusive=True)
+    keys = [key for key in log_keys(store) if revision_in(key) < revision]
+    store.delete([*keys, *map(mirror_key, keys)])

@@ -312,15 +312,18 @@ def test_a_refusal_is_no_doubt(plain, fake):
     assert refusing.puts == 1
 
 
-def test_a_commit_costs_two_lists_and_one_put(plain):
+def test_a_commit_costs_two_lists_and_two_puts(plain, fake):
+    """Its own, and that of an earlier one's copy."""
     counting = CountingStore(plain)
-    writer = Catalog(counting).writer("w", "db")
-    for value in range(3):
+    writer = Catalog(counting, ambient=fake.ambient).writer("w", "db")
+    for value in range(2):
+        write(writer, value)
+    for value in range(2, 5):
         tx = writer.transaction()
         tx.write("t", table(value))
         counting.reset()
         tx.commit()
-        assert counting.reset() == {"put": 1, "get": 0, "list": 2, "head": 0, "delete": 0}
+        assert counting.reset() == {"put": 2, "get": 0, "list": 2, "head": 0, "delete": 0}
 
 
 def test_a_checkpoint_is_written_over_by_the_same_bytes(plain):

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from commit_cases import LIMIT_S, prune_to_checkpoint
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format.names import segments_folder
+from lakelog.catalog.format.names import mirror_segments_folder, segments_folder
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import CorruptObject, SnapshotPruned
@@ -79,8 +79,9 @@ def test_files_that_were_pruned_are_read_anew(store, sleeper):
 
 
 def test_what_is_damaged_is_still_refused(store, sleeper):
-    for info in list(store.list(SEGMENTS)):
-        store.put(info.key, b"damaged")
+    for folder in (SEGMENTS, mirror_segments_folder("w", "db")):
+        for info in list(store.list(folder)):
+            store.put(info.key, b"damaged")
     with pytest.raises(CorruptObject):
         sleeper[0].transaction(app_id="job", app_version=9)
     sleeper[0].transaction()

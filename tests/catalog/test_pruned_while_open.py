@@ -6,18 +6,23 @@ import warnings
 
 import pyarrow as pa
 import pytest
+from commit_cases import prune_to_checkpoint
 from lakelog.catalog.format.names import (
     log_folder,
     mirror_log_folder,
+    mirror_segments_folder,
     parse_log_object,
     segments_folder,
 )
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
+from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import CorruptObject, MissingTransaction, RevisionNotFound, SnapshotPruned
+from lakelog.testing.keys import drop_mirror
 from lakelog.testing.rebuilt import rebuild, seal
 
 FOLDER, SEGMENTS = log_folder("w", "db"), segments_folder("w", "db")
+FOLDERS = (FOLDER, mirror_log_folder("w", "db"))
 PARTS = {
     "files": lambda state: state.files.count,
     "schemas": lambda state: sorted(state.schemas.tables()),
@@ -57,15 +62,19 @@ def commit(writer, value):
 
 def prune_below(store, reader, revision):
     """As prune does: log objects from the beginning, then segments that no checkpoint needs."""
-    for info in list(store.list(FOLDER)):
-        item = parse_log_object(info.key.removeprefix(FOLDER))
-        if item.revision < revision:
-            store.delete([info.key])
+    prune_to_checkpoint(store, revision)
     kept = {piece.name for piece in reader.load().pieces}
     kept.add(reader.load().base.references.name)
     for info in list(store.list(SEGMENTS)):
         if info.key.removeprefix(SEGMENTS) not in kept:
             store.delete([info.key])
+
+
+def drop_incarnation(store, incarnation, folders=FOLDERS):
+    for folder in folders:
+        for info in list(store.list(folder)):
+            if parse_log_object(info.key.removeprefix(folder)).incarnation == incarnation:
+                store.delete([info.key])
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -103,15 +112,14 @@ def test_a_whole_incarnation_that_was_pruned(writer, store, reader):
     state = reader.load(3)
     seal(store, "w", "db")
     rebuild(store, "w", "db")
-    for info in list(store.list(FOLDER)):
-        if parse_log_object(info.key.removeprefix(FOLDER)).incarnation == 1:
-            store.delete([info.key])
-    store.delete([info.key for info in list(store.list(SEGMENTS))])
+    drop_incarnation(store, 1)
+    for folder in (SEGMENTS, mirror_segments_folder("w", "db")):
+        store.delete([info.key for info in list(store.list(folder))])
     with pytest.raises(SnapshotPruned, match="whole incarnation"):
         PARTS["files"](state)
 
 
-def test_a_token_of_a_pruned_incarnation_is_pruned_and_one_of_an_unused_is_not_there(
+def test_a_token_of_a_pruned_incarnation_is_pruned_and_one_of_a_lost_is_not_there(
     catalog, writer, store
 ):
     tokens = [catalog.snapshot("db").token]
@@ -120,39 +128,16 @@ def test_a_token_of_a_pruned_incarnation_is_pruned_and_one_of_an_unused_is_not_t
         rebuild(store, "w", "db")
         tokens.append(catalog.snapshot("db").token)
     assert [catalog.snapshot("db", token).files("table 0").num_rows for token in tokens] == [1] * 3
-    listed = [info.key for info in store.list(FOLDER)]
-    keys = {key: parse_log_object(key.removeprefix(FOLDER)) for key in listed}
-    store.delete([key for key, item in keys.items() if item.incarnation == 1])
+    drop_incarnation(store, 1)
     with pytest.raises(SnapshotPruned, match="whole incarnation, 1"):
         catalog.snapshot("db", tokens[0])
     assert catalog.snapshot("db", tokens[1]).files("table 0").num_rows == 1
-    (last,) = (k for k, i in keys.items() if i.incarnation == 3 and i.kind == "checkpoint")
-    store.delete([last])
-    with pytest.raises(RevisionNotFound, match="Incarnation 3 of w/db is not in use"):
-        catalog.snapshot("db", tokens[2])
-    store.delete([key for key, item in keys.items() if item.incarnation == 3])
+    drop_incarnation(store, 3, (FOLDER,))
+    with pytest.warns(MirrorWarning, match="the copy in the mirror was read instead"):
+        assert catalog.snapshot("db", tokens[2]).files("table 0").num_rows == 1
+    drop_incarnation(store, 3)
     with pytest.raises(RevisionNotFound, match="no incarnation 3"):
         catalog.snapshot("db", tokens[2])
-
-
-def test_that_an_incarnation_is_not_in_use_is_said_first(catalog, writer, store):
-    """Whatever else of it is missing."""
-    seal(store, "w", "db")
-    rebuild(store, "w", "db")
-    with catalog.writer("w", "db") as later:
-        commit(later, 9)
-        commit(later, 10)
-    token = catalog.snapshot("db").token
-    for folder in (FOLDER, mirror_log_folder("w", "db")):
-        keys = [info.key for info in store.list(folder)]
-        items = {key: parse_log_object(key.removeprefix(folder)) for key in keys}
-        own = {key: item for key, item in items.items() if item.incarnation == 2}
-        last = max(item.revision for item in own.values())
-        store.delete(
-            [k for k, i in own.items() if i.kind == "checkpoint" or i.revision == last - 1]
-        )
-    with pytest.raises(RevisionNotFound, match="Incarnation 2 of w/db is not in use"):
-        catalog.snapshot("db", token)
 
 
 def test_what_follows_a_revision_that_is_gone_is_not_taken_in(writer, store, reader):
@@ -169,6 +154,7 @@ def test_what_follows_a_revision_that_is_gone_is_not_taken_in(writer, store, rea
 def test_what_is_gone_below_a_checkpoint_that_is_listed_is_lost(writer, store, reader):
     state = reader.load(3)
     writer.checkpoint()
+    drop_mirror(store)
     store.delete([info.key for info in list(store.list(SEGMENTS))])
     store.delete([FOLDER + parsed(store, 0, "transaction")])
     with pytest.raises(CorruptObject, match="is not there"):

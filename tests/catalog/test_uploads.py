@@ -82,7 +82,8 @@ def test_all_are_there_before_the_commit_in_the_order_of_the_writes():
     with open_writer(store).transaction() as tx:
         paths = [path for number in range(40) for path in tx.write("t", rows(number))]
         late.set()  # the second file is the last one to be there
-    assert ["transactions" in key for key in store.done[-42:]].index(True) == 41
+    done = [key for key in store.done if "/mirror/" not in key]
+    assert ["transactions" in key for key in done[-42:]].index(True) == 41
     assert [path.rsplit("-", 1)[1] for path in paths] == [f"{n}.parquet" for n in range(40)]
     assert sorted(live(store)) == sorted(paths)
     found = Catalog(store).snapshot("db").to_arrow("t")["n"].to_pylist()

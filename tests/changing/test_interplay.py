@@ -76,8 +76,7 @@ def test_a_writer_that_is_open_learns_of_changed_columns_before_it_refuses(world
         world.catalog.evolve("weather", "hourly", rename={"m": "x"})
         late = owner.transaction()
         late.write("hourly", pa.table({"n": [3]}))
-        with pytest.raises(SchemaConflict, match="'x'"):  # it goes by the older ones
-            late.write("hourly", pa.table({"x": ["text"]}))
+        late.write("hourly", pa.table({"x": ["text"]}))
         with pytest.raises(ColumnsChanged):
             late.commit()
     rows = world.catalog.snapshot("weather").to_arrow("hourly")

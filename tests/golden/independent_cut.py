@@ -83,9 +83,8 @@ def read_entry(
 def named(transactions: Mapping[str, bytes], segments: Mapping[str, bytes], entry: Entry) -> Log:
     """The incarnation that an entry names."""
     found = [name for name in map(read_name, transactions) if name]
-    saved = [name[0] for name in found if name[3] == "checkpoint"]
-    if entry.incarnation > max(saved, default=1):
-        raise NotThere(f"incarnation {entry.incarnation} is not in use yet")
+    if entry.incarnation > max((name[0] for name in found), default=1):
+        raise NotThere(f"incarnation {entry.incarnation} is not there")
     if found and not any(name[0] == entry.incarnation for name in found):
         raise Pruned(f"incarnation {entry.incarnation} was pruned")
     return Log(transactions, segments, incarnation=entry.incarnation)
