@@ -58,7 +58,8 @@ def _damage(data: Path) -> None:
 
 
 def lose_the_log(catalog: Catalog) -> None:
-    for name in ("transactions", "segments"):
+    """Both copies of it."""
+    for name in ("transactions", "segments", "mirror"):
         shutil.rmtree(Path(catalog.url, "w", "db", name), ignore_errors=True)
 
 

@@ -90,7 +90,7 @@ plans = [
     plan_rebuild(catalog, "w", "db", engine=each, ambient=FakeAmbient().ambient)
     for each in (None, engine)
 ]
-print(plans[0] == plans[1], len(plans[0].live))
+print(plans[0] == plans[1], len(plans[0].left_out))
 
 from pathlib import Path
 with catalog.writer("other", "db") as writer, writer.transaction() as tx:
