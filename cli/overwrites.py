@@ -43,11 +43,6 @@ def check_overwriting(args: argparse.Namespace) -> None:
     Raises:
         UsageError: They don't.
     """
-    if args.overwrite and args.add:
-        raise UsageError(
-            "--overwrite doesn't go with --add: files that are taken in replace nothing",
-            hint="Remove the others in a transaction of the Python API",
-        )
     for name in ("where", "execute"):
         if getattr(args, name) and not args.overwrite:
             raise UsageError(

@@ -351,7 +351,7 @@ def _notes(
 ) -> tuple[str, ...]:
     """Says what can't be known."""
     found = list(old.doubts[:1])
-    if old.state.revision < 0:
+    if old.state.revision < 0 and not old.readable:
         found.append("Nothing of the log's state can be read: all is by the footers of data files")
     if decision.lost:
         found.append(

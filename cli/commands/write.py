@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown, UsageError
+from ...errors import CommitOutcomeUnknown
 from .. import options, output
 from ..inputs.sources import FORMATS, check_encoding, open_sources
 from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
@@ -50,7 +50,6 @@ lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013
 lakelog write ./catalog weather hourly *.csv --writer EWR --partition-by year,month
 lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
 lakelog write ./catalog weather hourly - --format csv --writer EWR < rows.csv
-lakelog write ./catalog weather hourly data/2013-01/hourly/extra.parquet --writer EWR --add
 lakelog write ./catalog db orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
 lakelog write ./catalog shop orders o.csv --no-header --columns id,price,at --writer x
 lakelog write ./catalog db orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
@@ -100,8 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         action="append",
         help="split the rows by the values of these columns, into partitions like "
-        "year=2026/month=11 (repeat the option for names that hold a comma); with --add: the "
-        "columns that --partition tells and the files lack",
+        "year=2026/month=11 (repeat the option for names that hold a comma)",
     )
     parser.add_argument(
         "--format", choices=(*FORMATS, "json"), help="of the files; by their names if not given"
@@ -117,12 +115,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="goes with --app-id: this version is not committed if it or a later one is in the log",
     )
     options.add_shared(parser)
-    parser.add_argument(
-        "--add",
-        action="store_true",
-        help="FILEs are Parquet files below data/ of the writer, named relative to "
-        "<writer>/<database>/; they are taken in as they are. For files elsewhere: lakelog add",
-    )
     parser.add_argument(
         "--overwrite",
         action="store_true",
@@ -183,10 +175,7 @@ def run(args: argparse.Namespace) -> int:
     catalog = open_catalog(args)
     done: Replaced | None = None
     try:
-        if args.add:
-            info, paths = _added(catalog, args)
-        else:
-            info, paths, done = _written(catalog, args)
+        info, paths, done = _written(catalog, args)
     except CommitOutcomeUnknown as error:
         error.hint = (
             "Running the same command again is safe: it commits once"
@@ -199,24 +188,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _report(catalog, args, info, paths, done)
     return 0
-
-
-def _added(catalog: Catalog, args: argparse.Namespace) -> tuple[CommitInfo | None, list[str]]:
-    if args.bloom:
-        raise UsageError(
-            "--bloom doesn't go with --add: files are taken in as they are",
-            hint="Filters that they have are used",
-        )
-    from ..inputs.arguments import names_of
-
-    by = names_of(args.partition_by) or None
-    with (
-        catalog.writer(args.writer, args.database, shared=args.shared) as writer,
-        writer.transaction(args.app_id, args.app_version) as tx,
-    ):
-        for name in args.files:
-            tx.add(args.table, name, args.partition, partition_by=by)
-        return tx.commit(), list(args.files)
 
 
 def _written(

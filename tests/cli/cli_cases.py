@@ -20,3 +20,8 @@ def body(result) -> list[str]:
 
 def objects(url: str) -> set[Path]:
     return {path for path in Path(url).rglob("*") if path.is_file()}
+
+
+def both_copies(path: Path) -> tuple[Path, Path]:
+    """The file of an object of a log, and that of its copy in the mirror."""
+    return path, path.parents[1] / "mirror/transactions" / path.name

@@ -63,7 +63,7 @@ def test_rows_that_do_not_meet_the_predicate_are_refused(cli, day):
 
 @pytest.mark.parametrize(
     "words",
-    [["--where", "day = 3"], ["--execute"], ["--overwrite", "--add"], ["--overwrite", "-w", "x="]],
+    [["--where", "day = 3"], ["--execute"], ["--overwrite", "-w", "x="]],
 )
 def test_options_that_do_not_go_together(cli, day, words):
     assert cli(*day[:-1], *words).code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import mirror_key
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.testing.keys import log_keys, revision_in
 
@@ -58,12 +59,21 @@ class Lake:
         (found,) = [key for key in named if revision_in(key) == revision]
         return found
 
+    def put(self, key, body):
+        """Stores an object of the log in both copies."""
+        self.store.put(key, body)
+        self.store.put(mirror_key(key), body)
+
+    def lose(self, keys):
+        """Deletes objects of the log from both copies."""
+        self.store.delete([*keys, *map(mirror_key, keys)], ordered=False)
+
     def rewrite(self, revision, change):
-        """Change a transaction's message and frame it anew, digest and all."""
+        """Changes a transaction's message and frames it anew, digest and all, in both copies."""
         key = self.key(revision)
         decoded = decode_transaction(self.store.get(key), key)
         change(decoded.message)
-        self.store.put(key, encode_transaction(decoded.log, decoded.message)[0])
+        self.put(key, encode_transaction(decoded.log, decoded.message)[0])
         return key
 
     def refused(self, kind, key):

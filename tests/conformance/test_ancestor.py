@@ -81,7 +81,7 @@ def test_load_of_nothing(lake):
 def test_gap_in_revisions(lake):
     lake.build(4)
     gone = lake.key(1)
-    lake.store.delete([gone])
+    lake.lose([gone])
     with pytest.raises(MissingTransaction) as caught:
         lake.catalog.snapshot(D)
     assert caught.value.key == gone.split(".")[0]
@@ -96,7 +96,7 @@ def test_version_mismatch(lake):
     body = bytearray(lake.store.get(key))
     body[4] = 42
     body[48:80] = hashlib.sha256(body[:48] + body[80:]).digest()
-    lake.store.put(key, bytes(body))
+    lake.put(key, bytes(body))
     lake.refused(UnsupportedFeature, key)
 
 
@@ -135,7 +135,7 @@ def test_broken_link(lake, link):
 def test_broken_protobuf(lake):
     lake.build(2)
     key = lake.key(1)
-    lake.store.put(
+    lake.put(
         key, encode_frame(FrameKind.TRANSACTION, LogIdentity(bytes(16), 1), b"\xff not protobuf")[0]
     )
     lake.refused(CorruptObject, key)
@@ -179,7 +179,7 @@ def test_missing_and_broken_timestamp(lake, time):
 
 def test_kind_does_not_match_the_suffix(lake):
     lake.build(3, checkpoint_at=[1])
-    lake.store.put(lake.key(2), lake.store.get(lake.key(1, "checkpoint")))
+    lake.put(lake.key(2), lake.store.get(lake.key(1, "checkpoint")))
     lake.refused(CorruptObject, lake.key(2))
     lake.store.put(lake.key(1, "checkpoint"), lake.store.get(lake.key(1)))
     with pytest.warns(UserWarning, match="checkpoint"):

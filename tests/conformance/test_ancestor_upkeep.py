@@ -19,7 +19,7 @@ from lakelog.errors import (
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from lakelog.testing.keys import revision_in
+from lakelog.testing.keys import drop_mirror, revision_in
 from own_files import add_own
 
 BASE = f"{W}/{D}/"
@@ -34,7 +34,7 @@ AT_ONCE = Margins(prune_floor_s=0.0, gc_grace_s=0.0)
 
 def test_checkpoint_loads_with_every_earlier_transaction_deleted(lake):
     paths = lake.build(4, checkpoint_at=[2])
-    lake.store.delete([lake.key(revision) for revision in range(3)])
+    lake.lose([lake.key(revision) for revision in range(3)])
     assert lake.live() == sorted(paths)
     assert lake.live({W: 2}) == sorted(paths[:3])
     with pytest.raises(SnapshotPruned):
@@ -43,7 +43,7 @@ def test_checkpoint_loads_with_every_earlier_transaction_deleted(lake):
 
 def test_a_checkpoint_alone_is_enough_to_exist_and_to_load(lake):
     paths = lake.build(3, checkpoint_at=[2])
-    lake.store.delete([lake.key(revision) for revision in range(3)])
+    lake.lose([lake.key(revision) for revision in range(3)])
     assert len(lake.log()) == 1
     assert lake.catalog.databases() == [D]
     assert lake.catalog.writers(D) == [W]
@@ -57,7 +57,7 @@ def test_a_checkpoint_alone_is_enough_to_exist_and_to_load(lake):
 def test_store_wiped_to_its_last_checkpoint_loads(lake):
     paths = lake.build(6, checkpoint_at=[1, 3, 5])
     last = lake.key(5, "checkpoint")
-    lake.store.delete([key for key in lake.log() if key != last])
+    lake.lose([key for key in lake.log() if key != last])
     assert lake.live() == sorted(paths)
     lake.commit(7)
     assert len(lake.live()) == 7
@@ -229,13 +229,14 @@ def test_wipe_and_rebuild_of_a_normal_log(lake):
 
 def test_wipe_and_rebuild_of_a_broken_log(lake):
     paths = lake.build(3)
-    lake.store.put(lake.key(1), b"junk")
-    lake.store.delete([lake.key(2)])
+    lake.put(lake.key(1), b"junk")
+    lake.lose([lake.key(2)])
     rebuild(lake)
     assert lake.live() == sorted(paths)
 
 
 def test_rebuild_gives_the_same_paths(lake):
+    """A file that was removed is live again only where both copies of the log are lost."""
     paths = lake.build(4, checkpoint_at=[2])
     replaced = lake.commit(9, paths[1])
     live = lake.live()
@@ -243,6 +244,10 @@ def test_rebuild_gives_the_same_paths(lake):
     lake.store.delete(lake.log())
     rebuild(lake)
     assert lake.live() == live
+    lake.store.delete(lake.log())
+    drop_mirror(lake.store, writer=W, database=D)
+    rebuild(lake)
+    assert lake.live() == sorted([*live, paths[1]])
 
 
 def test_rebuild_skips_files_without_metadata_and_says_so(lake):
@@ -251,7 +256,7 @@ def test_rebuild_skips_files_without_metadata_and_says_so(lake):
     pq.write_table(rows(5), sink)
     foreign = BASE + "data/_/hourly/foreign.parquet"
     lake.store.put(foreign, sink.getvalue())
-    lake.store.delete(lake.log())
+    lake.lose(lake.log())
     plan = rebuild(lake)
     assert lake.live() == sorted(paths)
     assert [item.path for item in plan.left_out] == [foreign[len(BASE) :]]

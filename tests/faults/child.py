@@ -22,6 +22,11 @@ from lakelog.store import open_store
 from lakelog.testing.doubles import PassingStore
 
 
+def commits(key):
+    """Whether a put of this key commits: it is a transaction, and not the copy of one."""
+    return key.endswith(".transaction") and "/mirror/" not in key
+
+
 class StoppingStore(PassingStore):
     """Stops its own process right before it puts the nth transaction."""
 
@@ -30,7 +35,7 @@ class StoppingStore(PassingStore):
         self.stop_at, self.tell, self.puts = stop_at, tell, 0
 
     def put(self, key, body, *, if_absent=False):
-        if key.endswith(".transaction"):
+        if commits(key):
             self.puts += 1
             if self.puts == self.stop_at:
                 self.tell("stopping", key=key)
@@ -44,7 +49,7 @@ def stop_before_link(stop_at, tell):
 
     def stopping(source, target, **options):
         nonlocal seen
-        if target.endswith(".transaction"):
+        if commits(target):
             seen += 1
             if seen == stop_at:
                 tell("stopping", key=target)

@@ -22,6 +22,7 @@ import pytest
 from lakelog.catalog.ambient import SYSTEM
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
+from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import AccessDenied, CommitOutcomeUnknown, CorruptError, ForkError, StorageError
 from lakelog.store import open_store
 from lakelog.store.retry import RetryPolicy
@@ -354,7 +355,8 @@ def test_a_bit_flipped_anywhere_in_a_listing(lake):
 
 
 def test_an_object_that_was_altered_before_it_was_stored(lake):
-    """A server that doesn't check what it gets. The writer can't know; everybody else finds out."""
+    """A server that doesn't check what it gets. The writer can't know; everybody else finds out,
+    and reads the second copy while that is whole."""
     states = fill(lake)
 
     def spoil(request):
@@ -362,18 +364,25 @@ def test_an_object_that_was_altered_before_it_was_stored(lake):
         request.headers = {k: v for k, v in request.headers.items() if "checksum" not in k}
         return None
 
-    with lake.writer() as writer:
-        tx = write(writer, 9)
-        lake.fail({"put"}, spoil, 1)
-        tx.commit()
+    def commit(value, spoiled):
+        with lake.writer() as writer:
+            tx = write(writer, value)
+            lake.fail({"put"}, spoil, spoiled)
+            tx.commit()
         lake.calm()
+
+    commit(9, 1)
+    with pytest.warns(MirrorWarning, match="-4"):
+        found = lake.catalog().snapshot(lake.database).to_arrow("t")
+    assert sorted(found.column("n").to_pylist()) == [*states[-1], 9]
+    commit(10, 2)
     with pytest.raises(CorruptError) as caught:
         read(lake)
-    assert f"998-{10**12 - 5}-4." in caught.value.key
+    assert f"998-{10**12 - 6}-5." in caught.value.key
     with pytest.raises(CorruptError):
         lake.writer()
-    found = lake.catalog().snapshot(lake.database, as_of={W: 3}).to_arrow("t")
-    assert sorted(found.column("n").to_pylist()) == states[-1]
+    found = lake.catalog().snapshot(lake.database, as_of={W: 4}).to_arrow("t")
+    assert sorted(found.column("n").to_pylist()) == [*states[-1], 9]
 
 
 def test_every_put_carries_a_checksum_that_the_server_can_hold_it_to(lake):

@@ -82,7 +82,6 @@ def define(table: str, schema: pa.Schema) -> wire.Action:
 def bury(table: str, number: int, *paths: str) -> wire.Action:
     """A tombstone of a table, or of some of its files."""
     columns = definition(table, pa.schema([("a", pa.int64())]))
-    columns.ClearField("dropped")
     columns.ClearField("key")
     found = wire.Tombstone(table=table, predicate=f"a > {number}", columns=columns, paths=paths)
     return wire.Action(tombstone=found)

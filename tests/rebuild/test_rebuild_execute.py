@@ -11,6 +11,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import write_checkpoint
 from lakelog.catalog.format.names import mirror_segments_folder
+from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import (
     ConflictError,
     CorruptError,
@@ -102,6 +103,23 @@ def test_the_old_incarnation_is_left_with_two_copies_of_all_it_had():
     now = everything(world.store)
     for key, body in old.items():
         assert now[MIRROR + key.removeprefix(LOG)] == body
+
+
+def test_the_newest_state_is_that_of_the_mirror_if_only_that_is_left():
+    """What was removed before the log was pruned stays removed: only a checkpoint knows of it."""
+    world = make_world(commits=4, removals=1, checkpoint_every=0)
+    with world.new_owner() as owner:
+        key = LOG + owner.checkpoint().key.rsplit("/", 1)[-1]
+    before = world.live()
+    world.store.put(MIRROR + key.removeprefix(LOG), world.store.get(key))
+    world.lose(set(range(4)))
+    world.store.delete([info.key for info in world.store.list(LOG)])
+    with pytest.warns(MirrorWarning):
+        plan = world.plan()
+    assert plan.is_whole
+    assert (plan.base[:2], plan.notes) == ((1, 4), ())
+    world.rebuild()
+    assert world.live() == before
 
 
 def test_the_same_plan_goes_on_after_a_death():
