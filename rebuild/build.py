@@ -87,7 +87,9 @@ def opening_state(
     for part in range(parts):
         some = actions[part * IN_ONE : (part + 1) * IN_ONE]
         building.add([building.intent(some)], epoch=plan.epoch)
-    return building.state
+    state = building.state
+    state.first_epoch, state.begun_at_us = plan.epoch, plan.begun_at_us  # this incarnation's own
+    return state
 
 
 def parts_of(transactions: Iterable[SalvagedTransaction], gone: int, schemas: int) -> int:
@@ -131,7 +133,6 @@ class _Building:
         state.revision, state.epoch = revision, 1
         state.uuid, state.digest = rebuilt_slot_uuid(self._rebuild_id, revision), bytes(32)
         state.successor_uuid = rebuilt_slot_uuid(self._rebuild_id, revision + 1)
-        state.first_epoch, state.begun_at_us = plan.epoch, plan.begun_at_us
 
     # --- One revision -----------------------------------------------------------------------------
 

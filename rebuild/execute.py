@@ -176,7 +176,6 @@ def _planned_on(log: LogReader, plan: RebuildPlan) -> tuple[State, dict[int, Dec
 def _refuse_news(log: LogReader, plan: RebuildPlan) -> None:
     """Refuses a plan when somebody has committed since, or the log was sealed by another one."""
     known = {(one.revision, one.uuid8) for one in plan.readable}
-    known |= {(one.revision, one.uuid[:4].hex()) for one in (plan.seal.at, *plan.seal.others)}
     top = max([plan.base[1], *(one.revision for one in plan.readable)])
     for info in log.store.list(log.folder):
         item = parse_log_object(info.key[len(log.folder) :])

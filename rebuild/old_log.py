@@ -76,19 +76,22 @@ class OldLog:
 
     @property
     def head(self) -> int:
-        """The highest revision of this incarnation that is no seal; -1 if there is none."""
+        """The highest revision of this incarnation that is no seal; -1 if there is none. What was
+        committed since the names were listed counts: the state and its promise are of later."""
+        state = self.state
+        is_own = state.log is not None and state.log.incarnation == self.incarnation
         sealed = {(one.revision, one.uuid[:4].hex()) for one in self.seals}
         own = (
             item.revision
             for item in self.names
             if item.incarnation == self.incarnation and (item.revision, item.uuid8) not in sealed
         )
-        return max(own, default=-1)
+        return max([state.revision if is_own else -1, *own])
 
     @property
     def top(self) -> int:
         """The highest revision of any name; -1 if there is none."""
-        return max((item.revision for item in self.names), default=-1)
+        return max([self.state.revision, *(item.revision for item in self.names)])
 
 
 def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> OldLog:

@@ -87,7 +87,8 @@ def test_prune_stopped_after_each_request(make_memory_lake, hooked, spilling, co
     needed = original.needed("c7")
     left = len(original.segments() - needed)
     assert left > 2
-    assert total == 7 + 2 + left  # transactions 0 to 6, two checkpoints, segments that 7 lacks
+    # Transactions 0 to 6 and their copies, two checkpoints, segments that 7 lacks.
+    assert total == 7 + 7 + 2 + left
 
     def stopped_after(number):
         lake, stop = copy(original, make_memory_lake), Stop(number)
