@@ -293,7 +293,7 @@ def test_all_pairs_of_two_faults(name):
 
 @pytest.mark.parametrize("name", [operation.name for operation in REBUILDS])
 def test_a_crash_at_each_writing_request_of_a_rebuild(name, request):
-    """One request in six; tests/rebuild/test_rebuild_crash.py has each, on every backend."""
+    """One request in six."""
     before, after, *_ = reference(name)
     total = len(writes(name))
     assert total >= BY_NAME[name].least

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lakelog.catalog.catalog import open_catalog
+from lakelog.catalog.format.names import log_folder, mirror_key
 from lakelog.errors import CorruptObject, LakelogError, LogLost, MissingTransaction, UsageError
 from lakelog.replication import replicate
 from lakelog.replication.one_place import refuse_one_place
@@ -18,11 +19,16 @@ def pair():
 
 
 def lose(store, keys):
-    store.delete([keys[1]])
+    store.delete([keys[1], mirror_key(keys[1])])
 
 
 def damage(store, keys):
-    store.put(keys[0], store.get(keys[0])[:-1] + b"?")
+    for key in (keys[0], mirror_key(keys[0])):
+        store.put(key, store.get(key)[:-1] + b"?")
+
+
+def transactions(pair, world):
+    return [key for key in pair.objects(".transaction", world) if "/mirror/" not in key]
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
@@ -32,7 +38,7 @@ def test_a_damaged_replica_is_told_as_the_destinations_and_made_anew(pair, harm,
         written(pair, 1)
         pair.replicate(**options)
     pair.copy.store.delete(pair.objects(".checkpoint"))
-    harm(pair.copy.store, pair.objects(".transaction"))
+    harm(pair.copy.store, transactions(pair, pair.copy))
     (error,) = replicate(pair.source.catalog, pair.copy.catalog, **options).errors
     assert isinstance(error, kind)
     assert "At the destination: " in str(error)
@@ -50,7 +56,7 @@ def test_a_log_of_chosen_tables_that_was_lost_is_told_as_the_destinations(pair):
             *pair.source.catalog.snapshot("weather").files("t")["path"].to_pylist()
         )
     pair.replicate(tables=["t"])
-    lost = [info.key for info in pair.copy.store.list("oslo/") if "/data/" not in info.key]
+    lost = [info.key for info in pair.copy.store.list(log_folder("oslo", "weather"))]
     pair.copy.store.delete(lost)
     pair.source.write(9, table="t")
     (error,) = replicate(pair.source.catalog, pair.copy.catalog, tables=["t"]).errors
@@ -66,7 +72,7 @@ def test_a_damaged_source_is_not_told_as_the_destinations(pair):
     written(pair, 1)
     pair.replicate()
     written(pair, 3)
-    lose(pair.source.store, pair.objects(".transaction", pair.source))
+    lose(pair.source.store, transactions(pair, pair.source))
     pair.source.store.delete(pair.objects(".checkpoint", pair.source))
     (error,) = replicate(pair.source.catalog, pair.copy.catalog).errors
     assert isinstance(error, LakelogError)

@@ -50,9 +50,14 @@ def same(pair, **options):
 
 
 def set_back(pair, writer="oslo", count=2):
-    """The newest transactions of the source's log are lost, with all checkpoints."""
-    newest = [key for key in pair.objects(".transaction", pair.source) if key.startswith(writer)]
-    pair.source.store.delete(newest[:count])
+    """The newest transactions of the source's log are lost in both copies, with all checkpoints."""
+    for folder in ("transactions", "mirror/transactions"):
+        newest = [
+            key
+            for key in pair.objects(".transaction", pair.source)
+            if key.startswith(f"{writer}/{D}/{folder}/")
+        ]
+        pair.source.store.delete(newest[:count])
     pair.source.store.delete(pair.objects(".checkpoint", pair.source))
 
 

@@ -50,8 +50,6 @@ IN_THIRDS = (
     "tests/keys/test_keys.py",
     "tests/model/test_model.py",
     "tests/rebuild/test_footer_pool.py",
-    "tests/rebuild/test_rebuild_crash.py",
-    "tests/rebuild/test_rebuild_maintained.py",
     "tests/replication/test_replicate_broken_off.py",
     "tests/simulation/test_simulation.py",
     "tests/store/test_conformance.py",
