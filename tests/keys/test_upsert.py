@@ -58,7 +58,8 @@ def test_upserts_are_told_from_other_operations(catalog):
 
 
 def test_a_writer_for_other_operations_writes_nothing_for_an_upsert(catalog, tmp_path):
-    write(catalog.writer("u", "db"), rows([1], ["a"]))
+    with catalog.writer("u", "db") as first:
+        write(first, rows([1], ["a"]))
     before = sorted(tmp_path.rglob("*.*"))
     writer = catalog.writer("u", "db", operations={"append"}, shared=True)
     with pytest.raises(OperationNotAllowed, match="row_delta"), writer.transaction() as tx:
