@@ -178,7 +178,7 @@ def test_writes_once_tells_how_far_it_is_and_refuses_what_it_must(lines):
         "151 100",
         "True",
         "v",
-        "True 7",
+        "True 2",
     ]
 
 
