@@ -5,6 +5,7 @@ Source: docs/format.md, section 10.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...errors import ObjectExists, ObjectNotFound
@@ -29,9 +30,12 @@ class Place(Protocol):
         """What the writer's probe found."""
 
 
-def put_data(session: Place, key: str, body: bytes) -> None:
+def put_data(session: Place, key: str, body: bytes) -> bool:
     """Put a data file, if absent where the store can.
 
+    Returns:
+        Whether it was put now. Else these bytes were there: its own, whose answer was lost, or
+        those of another process that draws the same ids, which may commit them.
     Raises:
         ObjectExists: Another object has its name.
     Requests: 1 PUT, and 1 GET if the name is taken; 1 HEAD before a file of more than 1 GiB.
@@ -43,14 +47,16 @@ def put_data(session: Place, key: str, body: bytes) -> None:
         if_absent = session.capabilities.put_if_absent and not is_large
         session.store.put(key, body, if_absent=if_absent)
     except ObjectExists as error:
-        if session.store.get(key) == body:
-            return  # its own, put before: that answer was lost
+        with contextlib.suppress(ObjectNotFound):  # by a folder of a while ago
+            if session.store.get(key) == body:
+                return False
         raise ObjectExists(
             f"{key}, a name that was drawn at random, is taken by another file",
             key=key,
             hint="Nothing was overwritten. Two processes draw the same random ids: was a machine "
             "cloned, or set back to a snapshot? Open the writer again",
         ) from error
+    return True
 
 
 def refuse_taken(store: Store, key: str) -> None:

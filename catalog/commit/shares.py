@@ -173,11 +173,11 @@ def _encoded(
             number += 1
 
 
-def _put(place: _Place, attempt: int, key: str, body: bytes) -> None:
+def _put(place: _Place, attempt: int, key: str, body: bytes) -> bool:
     try:
         if not place.capabilities.put_if_absent:
             refuse_taken(place.store, key)
-        put_data(place, key, body)
+        return put_data(place, key, body)
     except ObjectExists as error:
         if attempt < ATTEMPTS:
             raise

@@ -160,7 +160,7 @@ class Sharing:
         with doing:
             self._check(parts, adds)
             tx._files = OWN_FILES
-            tx._uploads.keys += [f"{tx._folder}{add.path}" for add in adds]
+            tx._uploads.keys.update(f"{tx._folder}{add.path}" for add in adds)
             rewritten, rows_kept = self._stay()
             self._add(adds)
         rows = sum(part.rows for part in parts)

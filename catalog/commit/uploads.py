@@ -16,7 +16,7 @@ import threading
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import UsageError
+from ...errors import ObjectExists, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +31,11 @@ class Uploads:
     """Not safe for threads: one transaction's, which one thread uses.
 
     Args:
-        put: Brings one file into the store: key and bytes.
+        put: Brings one file into the store: key and bytes. Returns whether it was not there before.
         in_background: Whether threads may; else each file is put before the call returns.
     """
 
-    def __init__(self, put: Callable[[str, bytes], None], *, in_background: bool) -> None:
+    def __init__(self, put: Callable[[str, bytes], bool], *, in_background: bool) -> None:
         self._put = put
         self._in_background = in_background
         self._process = os.getpid()
@@ -45,7 +45,7 @@ class Uploads:
         self._room = threading.Condition()
         self._files = self._bytes = 0  # not yet put
         self._failure: BaseException | None = None
-        self.keys: list[str] = []  # of all that was put, or was begun to be put
+        self.keys: set[str] = set()  # of all that it has put, or begun to put, and that is its own
 
     def add(self, key: str, body: bytes) -> None:
         """Put a file, now or soon. Waits while too many are under way.
@@ -54,9 +54,9 @@ class Uploads:
             LakelogError: This file, or one before it, could not be put.
         """
         self._check()
-        self.keys.append(key)
+        self.keys.add(key)
         if not (self._in_background and self._any):
-            self._put(key, body)
+            self._bring(key, body)
             self._any = True
             return
         size = len(body)
@@ -98,10 +98,19 @@ class Uploads:
             self._pool.shutdown()
             self._pool = None
 
+    def _bring(self, key: str, body: bytes) -> None:
+        try:
+            if self._put(key, body):
+                return
+        except ObjectExists:
+            self.keys.discard(key)
+            raise
+        self.keys.discard(key)  # perhaps another process has put it, and will commit it
+
     def _one(self, key: str, body: bytes) -> None:
         try:
             if self._failure is None:  # else the transaction is lost anyway
-                self._put(key, body)
+                self._bring(key, body)
         except BaseException as error:
             with self._room:
                 self._failure = self._failure or error

@@ -3,6 +3,7 @@ is never lost."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import textwrap
@@ -14,9 +15,9 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import uploads as module
 from lakelog.catalog.commit.uploads import AT_ONCE, Uploads
-from lakelog.errors import LakelogError, StorageError, UsageError
+from lakelog.errors import LakelogError, ObjectExists, StorageError, UsageError
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.doubles import PassingStore
+from lakelog.testing.doubles import FakeAmbient, PassingStore
 
 LIMIT_S = 120.0  # only a test that fails waits so long
 
@@ -176,9 +177,10 @@ def test_no_more_than_so_much_waits_for_the_store(
 
     def put(key, body):
         if key == "first":
-            return
+            return True
         assert full.wait(LIMIT_S)
         seen.append(uploads._files)
+        return True
 
     uploads = Uploads(put, in_background=True)
     uploads.add("first", b"")
@@ -195,7 +197,7 @@ def test_no_more_than_so_much_waits_for_the_store(
 def test_a_file_larger_than_the_bound_goes_alone(monkeypatch):
     monkeypatch.setattr(module, "MOST_BYTES", 10)
     seen = []
-    uploads = Uploads(lambda key, body: seen.append(uploads._files), in_background=True)
+    uploads = Uploads(lambda key, body: seen.append(uploads._files) is None, in_background=True)
     for number in range(5):
         uploads.add(str(number), bytes(100))
     uploads.wait()
@@ -254,3 +256,19 @@ def test_a_fork_refuses_and_the_parent_goes_on(tmp_path):
     argv = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "4"), done.stderr
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_what_another_process_has_put_is_not_deleted(same):
+    """Of two processes that draw the same ids one commits the file of that name; the other gives
+    its own transaction up, whatever it wrote."""
+    inner = MemoryStore("uploads")
+    catalogs = [Catalog(PassingStore(inner), ambient=FakeAmbient(seed=3).ambient) for _ in range(2)]
+    one, other = (each.writer("w", "db").transaction() for each in catalogs)
+    assert one.transaction_id == other.transaction_id
+    one.write("t", rows(1))
+    with contextlib.nullcontext() if same else pytest.raises(ObjectExists):
+        other.write("t", rows(1) if same else rows(2))
+    other.discard()
+    one.commit()
+    assert catalogs[0].snapshot("db").to_arrow("t") == rows(1)

@@ -89,12 +89,12 @@ def one_revision_0_is_like_another() -> Any:
     return mock.patch.object(LogReader, "_is_another_first", return_value=False)
 
 
-@plant("tests/catalog/test_losses.py")
+@plant("tests/catalog/test_losses.py::test_segments_without_a_log_are_told")
 def lost_logs_are_left_out() -> Any:
     """A writer's log that is lost beside others vanishes from snapshots without a word."""
-    from lakelog.catalog.read import losses
+    from lakelog.catalog.read import health
 
-    return mock.patch.object(losses, "trace_of_lost_log", return_value=None)
+    return mock.patch.object(health, "without_log", return_value=[])
 
 
 @plant("tests/catalog/test_losses.py")

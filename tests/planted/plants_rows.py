@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from planting import Together, plant
+from planting import plant
 
 
 @plant("tests/rebuild/test_int96.py::test_it_is_refused_by_add")
@@ -215,22 +215,3 @@ def null_partitions_hold_no_null() -> Any:
         return known
 
     return mock.patch.object(partition_values, "value_statistics", told)
-
-
-@plant("tests/catalog/test_partition_columns.py")
-def marks_of_files_are_believed() -> Any:
-    """A column that a file has is taken from its partition's name, for its footer says so."""
-    from lakelog.catalog.format import schema
-
-    real = schema.encode_schema
-
-    def encoded(given: Any, by_partition: Any = ()) -> Any:
-        return real(given, [*by_partition, *schema.partition_columns(given)])
-
-    from lakelog.catalog.commit import own_schemas
-    from lakelog.catalog.data import partition_values
-
-    return Together(
-        mock.patch.object(own_schemas, "encode_schema", encoded),
-        mock.patch.object(partition_values, "encode_schema", encoded),
-    )

@@ -55,14 +55,6 @@ def restored_columns_stay_as_they_are() -> Any:
     return mock.patch.object(plan_change, "restored_columns", return_value=[])
 
 
-@plant(COLUMNS + "::test_rows_that_go_with_a_rename_are_told_under_the_name_of_then")
-def restored_columns_come_again() -> Any:
-    """Nothing drops what came since: a log without files shows it, as schemas are known on."""
-    from lakelog.catalog.commit import restored_columns
-
-    return mock.patch.object(restored_columns, "_came_since", return_value=set())
-
-
 @plant(COLUMNS + "::test_a_free_column_whose_name_began_anew_takes_data_again")
 def restore_drops_the_name_of_a_free_column() -> Any:
     """A column that nobody declared isn't declared when a later one of its name is dropped."""
@@ -130,14 +122,6 @@ def changes_do_not_cancel_row_by_row() -> Any:
     return mock.patch.object(_StepRows, "_resolved", apart)
 
 
-@plant(CHANGES + "::test_a_table_made_again_has_other_columns_of_the_same_names")
-def changes_take_another_column_of_the_name() -> Any:
-    """Values of a column that was dropped are those of the next one of its name."""
-    from lakelog.catalog.read import changes
-
-    return mock.patch.object(changes, "generation", return_value=0)
-
-
 @plant(CHANGES + "::test_newer_rows_take_the_place_of_older_ones")
 def changes_do_not_resolve_keys() -> Any:
     """Rows of a table with a key come and go with their files alone."""
@@ -171,11 +155,3 @@ def changes_stop_where_logs_call_the_key_otherwise() -> Any:
         return ("otherwise",) if found is None else found
 
     return mock.patch.object(key_changes, "_key", key)
-
-
-@plant(CHANGES + "::test_a_file_with_a_newer_column_of_the_key_takes_the_older_ones_out_of_it")
-def changes_do_not_look_at_generations_of_the_key() -> Any:
-    """Files that share no keys with one that came are taken to be as they were."""
-    from lakelog.catalog.read.keys import TableKeys
-
-    return mock.patch.object(TableKeys, "columns", ())
