@@ -253,8 +253,8 @@ class Catalog(EvolvesTables, Changing):
 
         Args:
             tell_lost: Warn of writers that have none and once had one.
-        Requests: 1 LIST, and 1 for each writer; to tell of lost ones those of
-            `losses.trace_of_lost_log` for each that has none.
+        Requests: 1 LIST, and 1 for each writer; 1 or 2 for each that has
+            none.
         """
         database = check_id(value_of(database), "database")
         logs = [

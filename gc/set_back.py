@@ -63,8 +63,16 @@ def refuse_set_back(
         if meta.incarnation < state.log.incarnation:
             continue
         is_base = row is not None and row["revision"] == base
-        if base > state.revision or (state.history.holds(base) and not is_base):
+        is_other = not is_base and state.history.holds(base)
+        if base > state.revision or (is_other and not _stands(state, base, meta)):
             raise _lost(state, info, f"on a revision {base} that the log doesn't have")
+
+
+def _stands(state: State, revision: int, meta: FooterMetadata) -> bool:
+    """Whether a revision holds a transaction: a process and its double draw one id for two."""
+    rows = state.history.after(revision - 1)
+    ids = (row["transaction_ids"] for row in rows if row["revision"] == revision)
+    return any(meta.base_transaction_id in one for one in ids)
 
 
 def _newest(infos: Iterable[ObjectInfo], *, each_epoch: bool) -> list[ObjectInfo]:

@@ -3,13 +3,17 @@ nothing by it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from collect_cases import BASE, D, W, gc, take_over
+from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import name_prefix
 from lakelog.errors import LogLost, LostTail
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.gc.set_back import _MOST, _newest
 from lakelog.store import ObjectInfo
+from lakelog.testing.doubles import FakeAmbient, PassingStore
 
 DAY_S = 86_400.0
 LOG, MIRROR = f"{BASE}transactions/", f"{BASE}mirror/transactions/"
@@ -267,3 +271,24 @@ def test_of_each_epoch_the_newest_are_read(five):
     chosen = _newest([*many, *few], each_epoch=False)
     assert len(chosen) == _MOST
     assert set(few) < set(chosen)
+
+
+def test_one_id_of_two_transactions_is_no_lost_end(lake):
+    """A process and its double draw the same ids: that of the first commit is that of the second,
+    too."""
+    ids = [FakeAmbient(seed=3).ambient.new_id for _ in range(2)]
+    ids[1]()  # the first one draws the id of the log
+    one, other = (
+        Catalog(PassingStore(lake.store), ambient=replace(lake.clock.ambient(), new_id=new_id))
+        for new_id in ids
+    )
+    with one.writer(W, D, checkpoint_every=0) as writer:
+        lake.commit(writer, 0)
+        orphan = lake.orphan(writer)  # begun on revision 0
+    with other.writer(W, D, checkpoint_every=0) as writer:
+        lake.commit(writer, 1)
+    history = lake.catalog.history(D).column("transaction_ids").to_pylist()
+    assert history[0] == history[1]
+    lake.pass_time(30 * DAY_S)
+    plan = plan_gc(lake.catalog, W, D)
+    assert [action.key for action in plan.actions] == [f"{BASE}{orphan}"]

@@ -89,12 +89,12 @@ def one_revision_0_is_like_another() -> Any:
     return mock.patch.object(LogReader, "_is_another_first", return_value=False)
 
 
-@plant("tests/catalog/test_losses.py::test_segments_without_a_log_are_told")
+@plant("tests/catalog/test_losses.py")
 def lost_logs_are_left_out() -> Any:
     """A writer's log that is lost beside others vanishes from snapshots without a word."""
-    from lakelog.catalog.read import health
+    from lakelog.catalog.catalog import Catalog
 
-    return mock.patch.object(health, "without_log", return_value=[])
+    return mock.patch.object(Catalog, "_lost_logs", return_value=[])
 
 
 @plant("tests/catalog/test_losses.py")
