@@ -3,6 +3,7 @@ was rebuilt loses again: each of these loses rows, or shows others."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -12,10 +13,6 @@ from planting import plant
 RESTORE = "tests/changing/test_restore_rows.py"
 CHANGES = "tests/changing/test_row_changes.py"
 COLUMNS = "tests/evolution/test_taken_back.py"
-
-AGAIN = "tests/rebuild/test_rebuild_lost_again.py"
-BEFORE = "tests/rebuild/test_rebuild_told_before.py"
-OUTGROWN = "tests/rebuild/test_rebuild_outgrown.py"
 
 
 @plant(RESTORE + "::test_deleted_rows_come_back_and_go_again")
@@ -53,6 +50,23 @@ def restored_columns_stay_as_they_are() -> Any:
     from lakelog.catalog.commit import plan_change
 
     return mock.patch.object(plan_change, "restored_columns", return_value=[])
+
+
+@plant(
+    "tests/evolution/test_column_ids.py"
+    "::test_a_table_that_was_dropped_gives_no_id_twice_and_comes_back_as_it_was"
+)
+def restored_columns_forget_later_ids() -> Any:
+    """Columns that come back forget the ids that were given since: they are given twice."""
+    from lakelog.catalog.commit import restored_columns
+
+    real = restored_columns.ids_in
+
+    def forgetful(state: Any, table: str, defined: Any) -> Any:
+        found = real(state, table, defined)
+        return replace(found, last=0 if defined is None else len(defined.schema))
+
+    return mock.patch.object(restored_columns, "ids_in", forgetful)
 
 
 @plant(COLUMNS + "::test_a_free_column_whose_name_began_anew_takes_data_again")
