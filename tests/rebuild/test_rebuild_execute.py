@@ -313,6 +313,37 @@ def test_a_plan_is_void_once_data_came_or_the_log_went_on():
         assert everything(world.store) == before
 
 
+class CommitsAfterListing(PassingStore):
+    """Somebody commits just after the log is listed for the first time."""
+
+    commit = None
+
+    def list(self, prefix, **options):
+        found = [*self.inner.list(prefix, **options)]
+        if prefix == LOG and self.commit is not None:
+            commit, self.commit = self.commit, None
+            commit()
+        return iter(found)
+
+
+def test_a_commit_between_listing_and_reading_promises_the_name_of_the_seal():
+    world = make_world(commits=2, checkpoint_every=0)
+    store = CommitsAfterListing(world.store)
+    second = world.new_owner()
+    with second:
+        first, then = second.transaction(), second.transaction()
+        for tx in (first, then):
+            tx.write("hourly", pa.table({"n": [1]}))
+        store.commit = first.commit
+        plan = world.plan(store)
+        assert (plan.base[1], plan.seal.at.revision) == (2, 3)
+        then.commit()
+    names = {info.key for info in world.store.list(LOG)}
+    with pytest.raises(PlanOutdated):
+        execute_rebuild(world.store, plan, ambient=world.fake.ambient)
+    assert {info.key for info in world.store.list(LOG)} == names, "no seal was put"
+
+
 def test_a_store_without_put_if_absent():
     world = make_world(plain=True)
     assert isinstance(world.store, PlainStore)
