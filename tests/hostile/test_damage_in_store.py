@@ -18,6 +18,7 @@ from asking import LOG, TABLES, TRUTH, ask, damaged_answers, small_log
 from corpus import SEGMENTS
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format.names import mirror_key
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.statistics import StatisticsWarning
@@ -82,7 +83,21 @@ class Lake:
         return found
 
     def damage(self, key, how):
-        self.store.put(key, DAMAGE[how](self.store.get(key)))
+        """An object is damaged, a transaction in both copies."""
+        for one in self.copies(key):
+            self.store.put(one, DAMAGE[how](self.store.get(one)))
+
+    def replace(self, key, body):
+        """An object has other bytes, in both copies."""
+        for one in self.copies(key):
+            self.store.put(one, body)
+
+    def lose(self, key):
+        """An object is gone, in both copies."""
+        self.store.delete(list(self.copies(key)))
+
+    def copies(self, key):
+        return (key, mirror_key(key)) if key.endswith(".transaction") else (key,)
 
     def check(self, revision, *, ways=("revision", "token", "time")):
         """A revision reads as it always did, however it is named."""
@@ -261,7 +276,7 @@ def test_a_sound_transaction_of_another_log_breaks_the_chain(lake):
     """Under its own name it would be a fork; here it lies under the name of ours."""
     other = Lake(MemoryStore("other"), seed=1)
     key = lake.key(7)
-    lake.store.put(key, other.store.get(other.key(7)))
+    lake.replace(key, other.store.get(other.key(7)))
     with pytest.raises((BrokenChain, CorruptObject)) as caught:
         lake.catalog.snapshot("db")
     assert caught.value.key in (key, lake.key(8))
@@ -279,7 +294,7 @@ def test_a_broken_transaction_below_a_checkpoint_harms_nobody_above(lake, how):
 
 
 def test_a_transaction_in_the_place_of_its_neighbour_is_refused(lake):
-    lake.store.put(lake.key(7), lake.store.get(lake.key(6)))
+    lake.replace(lake.key(7), lake.store.get(lake.key(6)))
     with pytest.raises(CorruptObject) as caught:
         lake.catalog.snapshot("db")
     assert caught.value.key == lake.key(7)
@@ -288,7 +303,7 @@ def test_a_transaction_in_the_place_of_its_neighbour_is_refused(lake):
 
 def test_a_missing_transaction_says_what_stays_readable(lake):
     key = lake.key(7)
-    lake.store.delete([key])
+    lake.lose(key)
     for as_of in (None, {"w": HEAD}, lake.tokens[HEAD]):
         with pytest.raises(MissingTransaction) as caught:
             lake.catalog.snapshot("db", as_of)
@@ -300,7 +315,7 @@ def test_a_missing_transaction_says_what_stays_readable(lake):
 
 
 def test_a_missing_transaction_and_the_checkpoint_before_it_broken(lake):
-    lake.store.delete([lake.key(7)])
+    lake.lose(lake.key(7))
     lake.damage(lake.key(5, "checkpoint"), "cut short")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CheckpointWarning)
@@ -311,7 +326,7 @@ def test_a_missing_transaction_and_the_checkpoint_before_it_broken(lake):
 
 
 def test_a_hole_under_a_checkpoint_hides_itself_alone(lake):
-    lake.store.delete([lake.key(4)])
+    lake.lose(lake.key(4))
     for revision in (0, 1, 2, 3, 5, 6, 7, HEAD):
         lake.check(revision)
     for as_of in ({"w": 4}, lake.tokens[4], lake.times[4]):
@@ -321,7 +336,7 @@ def test_a_hole_under_a_checkpoint_hides_itself_alone(lake):
 
 
 def test_a_missing_head_cannot_be_seen_but_a_token_of_it_is_refused(lake):
-    lake.store.delete([lake.key(HEAD)])
+    lake.lose(lake.key(HEAD))
     assert files(lake.catalog.snapshot("db")) == lake.truth[HEAD - 1]
     with pytest.raises(Exception, match="no revision 8"):
         lake.catalog.snapshot("db", lake.tokens[HEAD])
