@@ -305,6 +305,8 @@ class Annals:
                 self.owed.pop(path, None)
             if self.is_lossy and item.reason.startswith("the log holds it"):
                 self.owed.pop(path, None)  # only a lost restore had brought it back
+            if self.is_lossy and item.reason.startswith("another attempt at version"):
+                self.owed.pop(path, None)  # which of them was committed is lost: the fullest counts
             hold(path not in self.owed, f"U3 a plan calls {path} {item.kind}: {item.reason}")
         self._whole[plan.incarnation] = plan.is_whole
 
