@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.catalog.read.log_reader import LogReader
-from lakelog.errors import SnapshotPruned
+from lakelog.catalog.read.mirror import MirrorWarning
+from lakelog.errors import MissingTransaction, SnapshotPruned
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
@@ -27,6 +27,7 @@ from lakelog.testing.logs import live_paths
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakelog.catalog.commit.writer import Writer
     from lakelog.catalog.format.names import LogObject
     from lakelog.catalog.log.state import State
     from lakelog.store import Store
@@ -141,23 +142,29 @@ _pasts: dict[bytes, dict[int, frozenset[str]]] = {}
 
 
 def past(store: Store) -> dict[int, frozenset[str]]:
-    """The live files of each revision that can be read; all below were pruned, and none is a gap.
-    The same store is read once."""
+    """The live files of each revision that can be read, of earlier incarnations too; all below were
+    pruned, and none is a gap, but between incarnations while prune is at work: the mirror of an
+    earlier one goes after the log of the later one. The same store is read once."""
     digest = digest_of(store)
     if digest not in _pasts:
         log = LogReader(store, W, D, FakeAmbient(99).ambient)
-        listing = log.names()
-        oldest = listing.oldest_readable()
-        for revision in range(oldest):
-            with pytest.raises(SnapshotPruned):
-                log.load(revision)
+        found: dict[int, frozenset[str]] = {}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ResourceWarning)
-            _pasts[digest] = {
-                revision: live_files(log.load(revision))
-                for revision in range(oldest, listing.head + 1)
-            }
+            listing = log.names()
+            oldest = listing.oldest_readable()
+            # Nothing says of an earlier incarnation without its beginning that it was pruned.
+            gone = (SnapshotPruned, MissingTransaction)[: listing.incarnation]
+            for revision in range(listing.head, -1, -1):
+                if revision < oldest:  # of an earlier incarnation: prune leaves its mirror for last
+                    warnings.simplefilter("ignore", MirrorWarning)
+                try:
+                    found[revision] = live_files(log.load(revision))
+                except gone:
+                    continue
+        assert len(found) == listing.head + 1 - min(found, default=0) or listing.incarnation > 1
+        _pasts[digest] = found
     return _pasts[digest]
 
 
@@ -259,14 +266,22 @@ def nothing() -> Content:
     return {}
 
 
+def leave_orphan(store: Store, writer: Writer) -> None:
+    """A data file of a transaction that died: else it would have deleted it."""
+    transaction = writer.transaction()
+    (path,) = transaction.write("hourly", rows(-1))
+    key = f"{writer.writer_id}/{writer.database}/{path}"
+    body = store.get(key)
+    transaction.discard()
+    store.put(key, body)
+
+
 def a_log(database: str = D) -> Content:
     """Six revisions, checkpoints at 1 and 3, files of two tables, an orphan of an old epoch."""
     store = memory()
     paths: list[str] = []
     with catalog(store, 7).writer(W, database, checkpoint_every=0) as writer:
-        orphan = writer.transaction()
-        orphan.write("hourly", rows(-1))
-        orphan.discard()
+        leave_orphan(store, writer)
         for value in range(5):
             with writer.transaction() as tx:
                 if value > 2:
@@ -296,8 +311,7 @@ def a_rebuilt_log() -> Content:
     store = memory(a_log())
     rebuild(store, Notebook())
     with catalog(store, 9).writer(W, D, checkpoint_every=0) as writer:
-        orphan = writer.transaction()
-        orphan.write("hourly", rows(-1))
+        leave_orphan(store, writer)
         for value in range(20, 22):
             with writer.transaction() as tx:
                 tx.write("hourly", rows(value))
