@@ -177,10 +177,11 @@ def test_appends_and_overwrites(spark, url, tmp_path):
     by_source(spark.range(200, 202), url)
     by_source(spark.range(150, 160, 1, 2), url, "overwrite", where="id >= 50")
     assert ids(url) == [*range(5), *range(10, 50), *range(150, 160)]
+    by_source(spark.range(300, 301), url)  # its footer proves that the overwrite was committed
     assert described(of_footers(url, tmp_path)) == described(url)
     by_source(spark.range(1), url, "overwrite")
     assert ids(url) == [0]
-    assert revisions(url) == ["append", "overwrite", "append", "overwrite", "overwrite"]
+    assert revisions(url) == ["append", "overwrite", "append", "overwrite", "append", "overwrite"]
 
 
 def test_a_table_can_be_made_of_itself(spark, url):
@@ -221,6 +222,7 @@ def test_partitions_and_order(spark, url, tmp_path):
     one = frame.where("p = 1 AND id < 100")
     by_source(one, url, "overwrite", partitionBy='["p"]', where="p = 1")
     assert len(ids(url)) == 1000 - 333 + 33
+    by_source(one.limit(1), url)  # its footer proves that the overwrite was committed
     assert described(of_footers(url, tmp_path)) == described(url)
 
 
