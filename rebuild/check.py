@@ -253,6 +253,11 @@ class _LogCheck:
     def check_log(self) -> None:
         """Reads every object of the log in both places, and replays the chain."""
         copies, listing = self.log.copies(), self.log.names()
+        newest = max(copies.incarnation, listing.incarnation)
+        if copies.incarnation < newest:  # one place may have lost the newest incarnation
+            copies = self.log.copies(newest)
+        elif listing.incarnation < newest:
+            listing = self.log.names(newest)
         self.start = max(copies.checkpoints, default=0)
         self._read_history(listing)
         for name in listing.unknown:
@@ -304,13 +309,16 @@ class _LogCheck:
             for items in names.checkpoints.values()
             for item in items
         }
+        # What the log begins with must have its copy, unless it begins with its first transaction.
+        whole = 0 in listing.transactions or 0 in copies.transactions
+        first = min((item.revision for item in everything), default=-1)
         for item in sorted(everything):
             if item.revision < self.start:
                 continue
             key = self.log.folder + item.name
             pair = read_pairs(self.store, [key], decode_checkpoint)[0]
             self.objects += 1
-            needed = item.name in mirrored
+            needed = item.name in mirrored or (not whole and item.revision == first)
             self._judge(pair, key, item.revision, is_mirrored=needed, mend="checkpoint")
             state = None if pair.best is None else self._checkpoint_state(item, pair, needed=needed)
             states.setdefault(item.revision, state)

@@ -28,7 +28,7 @@ from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import base_folder, mirror_key, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.read.log_reader import LogReader
-from ..errors import CorruptError, LakelogError, UsageError
+from ..errors import CorruptObject, LakelogError, UsageError
 from .check import Place, check, read_pairs
 from .findings import CheckReport, Finding, findings_of
 
@@ -50,6 +50,7 @@ class Step:
         source: The key that is copied; empty for other steps.
         table: Of a file, its table.
         rows: Rows that are lost by the step.
+        revision: Of a checkpoint.
         reason: What is wrong.
     """
 
@@ -61,6 +62,7 @@ class Step:
     table: str = ""
     rows: int = 0
     reason: str = ""
+    revision: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +180,22 @@ def plan_repair(
 
 
 def _steps(found: list[Finding]) -> Iterable[Step]:
-    done: set[str] = set()
+    done: set[tuple[str, str, int | None]] = set()
 
     def step(kind: str, finding: Finding, source: str = "") -> Step:
         return Step(
             kind, finding.writer, finding.database, finding.object, source, finding.table,
             (finding.rows or 0) if kind == "remove-file" else 0, finding.problem,
+            -1 if finding.revision is None else finding.revision,
         )  # fmt: skip
 
     for finding in findings_of(found, "copy"):
         source = _other_place(finding.object)
         yield step("copy", finding, source)
     for finding in findings_of(found, "checkpoint"):
-        if finding.object not in done:
-            done.add(finding.object)
+        which = finding.writer, finding.database, finding.revision
+        if which not in done:  # whatever of it is damaged, it is written once
+            done.add(which)
             yield step("checkpoint", finding)
     for finding in findings_of(found, "remove-file"):
         yield step("remove-file", finding)
@@ -303,19 +307,18 @@ def _write_checkpoint(catalog: Place, step: Step, left: list[str]) -> int:
     from ..catalog.log.checkpoint import encode_state
 
     log = LogReader(catalog.store, step.writer, step.database, catalog.ambient)
-    item = parse_log_object(step.target.rsplit("/", 1)[-1])
+    listing = log.names_of_both()
+    items = listing.checkpoints.pop(step.revision, [])
+    # Other checkpoints may lack what this one lacks: only what the log begins with is a base.
+    first = min(listing.checkpoints, default=-1)
+    whole = listing.run_start(step.revision) == 0
+    listing.checkpoints = {} if whole or first < 0 else {first: listing.checkpoints[first]}
     try:
-        if item is None:  # a segment: of which checkpoint, the newest one tells
-            return _write_newest(catalog, step, log)
-        listing = log.names_of_both(item.incarnation)
-        items = [one for one in listing.checkpoints.get(item.revision, []) if one != item]
-        if items:
-            listing.checkpoints[item.revision] = items
-        else:
-            listing.checkpoints.pop(item.revision, None)
-        state = log.load(item.revision, listing, item.incarnation)
+        if not items:
+            raise CorruptObject(f"there is no checkpoint of revision {step.revision} any more")
+        state = log.load(step.revision, listing)
         encoded = encode_state(state, retained_from=0, salt=catalog.ambient.new_id())
-    except CorruptError as error:
+    except LakelogError as error:
         left.append(f"{step.target} can't be computed: {error.message}")
         return 0
     put_segments(log, encoded, exclusive=True)
@@ -329,12 +332,6 @@ def _open(catalog: Place, step: Step) -> Writer:
         catalog.store, step.writer, step.database,
         shared=True, checkpoint_every=0, ambient=catalog.ambient, wide=catalog.wide,
     )  # fmt: skip
-
-
-def _write_newest(catalog: Place, step: Step, log: LogReader) -> int:
-    """Writes a checkpoint of the head: nothing reads the damaged segment's any more."""
-    with _open(catalog, step) as writer:
-        return 1 if writer.checkpoint() is not None else 0
 
 
 def _remove(catalog: Place, step: Step, left: list[str]) -> bool:

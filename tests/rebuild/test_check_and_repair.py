@@ -306,6 +306,62 @@ def test_pieces_that_both_refer_to_hide_nothing(store, catalog):
     assert "statistics of table 't'" in found[key]
 
 
+def test_lost_segments_are_computed_and_the_checkpoints_written_again(spilled):
+    store, points = spilled
+    segments = [info.key for info in store.list("w/db/segments/")]
+    assert len(segments) > 2
+    for lost in ([segments[0]], segments):
+        for key in lost:
+            store.delete([key])
+        done = Catalog(store).repair("db", execute=True)
+        assert done.checkpoints > 0
+        assert not done.left
+        assert Catalog(store).check("db").is_sound
+        assert read(store, points) == points
+        segments = [info.key for info in store.list("w/db/segments/")]
+
+
+@pytest.fixture
+def spilled():
+    """A log whose checkpoints have segments of their own; its points in time."""
+    from unittest import mock
+
+    from lakelog.catalog.log import piece_sink
+
+    store = MemoryStore("spilled")
+    tokens = []
+    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+        with Catalog(store).writer("w", "db", checkpoint_every=3) as writer:
+            for number in range(8):
+                with writer.transaction() as tx:
+                    tx.write("t", pa.table({"a": [number]}))
+                tokens.append(Catalog(store).snapshot("db").token)
+        yield store, read(store, tokens)
+
+
+def test_a_rebuilt_log_has_two_copies_of_what_it_begins_with(lake):
+    """The opening checkpoint is all that the incarnation has: its copy is missed, and put back."""
+    from lakelog.rebuild import execute_rebuild, plan_rebuild
+
+    store = restored(lake)
+    catalog = Catalog(store)
+    key = next(k for k in lake[0] if k.startswith("w/db/transactions/") and "-3." in k)
+    store.delete([key, mirror_key(key)])
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
+    before = sorted(Catalog(store).snapshot("db").to_arrow("t").to_pydict()["a"])
+    copies = [info.key for info in store.list("w/db/mirror/") if info.key.endswith("checkpoint")]
+    assert copies
+    store.delete(copies)
+    assert not Catalog(store).check("db", level="log").is_sound
+    assert not Catalog(store).repair("db", execute=True).left
+    assert {info.key for info in store.list("w/db/mirror/")} >= set(copies)
+    store.delete([info.key for info in store.list("w/db/transactions/")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        after = sorted(Catalog(store).snapshot("db").to_arrow("t").to_pydict()["a"])
+    assert after == before
+
+
 # --- Data files -----------------------------------------------------------------------------------
 
 
