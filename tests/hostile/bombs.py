@@ -227,7 +227,9 @@ ARROW = {
         FILES, repeated(FILES, 1, path="data/" + "x" * (256 << 20)), 1
     ),
     "a history of 256 MiB in a row": lambda: arrow(
-        HISTORY, repeated(HISTORY, 1, summary="x" * (256 << 20)), 1
+        HISTORY,
+        repeated(HISTORY, 1, summary_keys=["x" * (256 << 20)], summary_values=["y"]),
+        1,
     ),
     "buffers that say 1 EiB": lambda: declared(1 << 60),
     "buffers that say 2 GiB": lambda: declared((1 << 31) - 8),
