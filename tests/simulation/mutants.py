@@ -200,11 +200,6 @@ def gc_compares_exactly() -> Any:
     return mock.patch.object(retained.Retained, "references", references)
 
 
-def gc_sees_no_lost_end() -> Any:
-    """gc doesn't ask the files whether the bucket was set back."""
-    return mock.patch.object(collect, "refuse_set_back", return_value=None)
-
-
 @contextmanager
 def rebuild_seals_nothing() -> Iterator[None]:
     """A rebuild leaves the names free that committers may still use."""
@@ -269,7 +264,6 @@ UPHEAVALS: dict[str, Patch] = {
     function.__name__: function
     for function in (
         gc_compares_exactly,
-        gc_sees_no_lost_end,
         rebuild_seals_nothing,
         rebuild_spells_as_shown,
         doubles_are_told_alike,
@@ -299,7 +293,6 @@ LAST_CAUGHT = {
     "gap_is_skipped": 85,
     "gc_compares_exactly": 55,
     "gc_knows_no_bitmaps": 1728,
-    "gc_sees_no_lost_end": 605,
     "gc_takes_live_epoch": 417,
     "never_lists_again": 36,
     "no_fencing": 10,
