@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FileName = tuple[str, str]  # table and path
 Proof = Literal["proven", "unproven"]
-LeftOutKind = Literal["damaged", "stray", "uncommitted", "excluded"]
+LeftOutKind = Literal["damaged", "stray", "uncommitted", "removed", "excluded"]
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 _UUID_BYTES: Final = 16
 _DIGEST_BYTES: Final = 32
@@ -59,12 +59,12 @@ class SalvagedTransaction:
         transaction_id: Hex.
         proof: `proven`: a footer says that it was committed. `unproven`: none does, and it may have
             been.
-        revision: Where it stood; None if nothing says it.
+        revision: Its place in the log; None if it has none there.
         base_revision: The head that it was begun on.
         epoch, operation, app_id, app_version: As its footers say.
         files: What it adds.
         removes: Live files that it takes out: none if it is unproven, but for a rewrite.
-        kept: How many live files an unproven one says that it replaces; they stay.
+        kept: How many live files it replaced that are kept all the same; 0 if it has a place.
         vectors: Deletion vectors of a proven one, as `RowDeletes`.
         why: Why it counts, in words.
     """
@@ -96,7 +96,8 @@ class LeftOut:
     Attributes:
         path: Relative to `<writer>/<database>/`.
         size_bytes, row_count: Of the object; no rows where they can't be read.
-        kind: `damaged`; `stray` (not lakelog's, or of another log); `uncommitted`; `excluded`.
+        kind: `damaged`; `stray` (not lakelog's, or of another log); `uncommitted`; `removed` (by
+            a later commit); `excluded`.
         reason: In words.
         transaction_id: Hex, where known.
     """

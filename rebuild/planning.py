@@ -21,6 +21,7 @@ from ..catalog.format.names import (
 from ..catalog.format.segments import MAX_TIME_US
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.parallel import AT_ONCE, Embedded, parallel
+from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import NotFoundError, StorageError, UsageError
 from ..plans import Source, open_source, refuse_refs
 from .build import parts_of
@@ -29,12 +30,13 @@ from .plan import (
     GoneFile,
     KnownSchema,
     LeftOut,
+    LeftOutKind,
     ReadableName,
     RebuildPlan,
     SalvagedFile,
     SalvagedTransaction,
 )
-from .rules import EXCLUDED, Base, Decision, Readable, Salvaged, decide
+from .rules import EXCLUDED, REMOVED, Base, Decision, Readable, Salvaged, decide
 from .scan import MAX_FILE_EPOCH, Scan, is_there, keep_own, scan_data
 from .seals import plan_seal
 
@@ -49,9 +51,10 @@ if TYPE_CHECKING:
     from ..plans import Progress
     from ..store import Store
     from .old_log import OldLog
-    from .plan import FileName, LeftOutKind
+    from .plan import FileName
 
 _ASKED: Final = 1_000
+_KINDS: Final[dict[str, LeftOutKind]] = {EXCLUDED: "excluded", REMOVED: "removed"}
 _FAR_ABOVE: Final = 100_000  # no footer is believed that names a base so far above the log
 
 
@@ -93,7 +96,8 @@ def plan_rebuild(
     state = old.state
     live = _live_files(state)
     engine = engine or Embedded(AT_ONCE if ambient.in_background else 1)
-    paths = {path for _, path in live}
+    vectors = (path for paths in state.deletes.objects() for path in paths.to_pylist())
+    paths = {path for _, path in live}.union(vectors)
     scan = scan_data(place.wide, writer, database, engine=engine, live=paths, progress=progress)
     log_id = keep_own(scan, writer, database, old.log_id)
     if not log_id:
@@ -130,12 +134,14 @@ def _base(state: State, live: Mapping[FileName, int], scan: Scan) -> Base:
     if state.revision < 0 or state.log is None:
         return Base()
     apps = {one.app_id for one in scan.own if one.app_id}
-    history = state.history.table().column("transaction_ids").to_pylist()
+    rows = state.history.table()
+    columns = ("revision", "epoch", "transaction_ids")
+    history = zip(*(rows.column(one).to_pylist() for one in columns), strict=True)
     return Base(
         state.revision,
         state.epoch,
         state.log.incarnation,
-        frozenset(one for ids in history for one in ids),
+        {revision: (epoch, frozenset(ids)) for revision, epoch, ids in history},
         frozenset(live),
         {app: state.applications.version(app) for app in apps},
     )
@@ -243,7 +249,7 @@ def _plan(  # noqa: PLR0917 - all that was found
         incarnation=present,
         top_epoch=max(old.epoch, _highest_epoch(scan)),
     )
-    transactions = tuple(_transaction(one, live) for one in decision.salvaged)
+    transactions = _transactions(decision, live)
     rows_of = dict(live) | {
         (add.table, add.path): add.row_count
         for found in old.readable.values()
@@ -300,31 +306,54 @@ def _plan(  # noqa: PLR0917 - all that was found
     )
 
 
-def _transaction(one: Salvaged, live: Collection[FileName]) -> SalvagedTransaction:
+def _transactions(
+    decision: Decision, live: Collection[FileName]
+) -> tuple[SalvagedTransaction, ...]:
+    # Nothing that a lost end says of files of the log counts.
+    of_the_end = {
+        (file.table, file.path)
+        for one in decision.salvaged
+        if one.revision is None
+        for file in one.attempt.files
+    }
+    return tuple(_transaction(one, live, of_the_end) for one in decision.salvaged)
+
+
+def _transaction(
+    one: Salvaged, live: Collection[FileName], of_the_end: Collection[FileName]
+) -> SalvagedTransaction:
     attempt, first = one.attempt, one.attempt.first
-    is_proven = one.revision is not None
     files = tuple(
         SalvagedFile(
             file.path, file.table, file.size_bytes, file.row_count, file.fingerprint, file.add
         )
         for file in attempt.files
     )
+    vectors = [body for item in attempt.vectors for body in item.vectors if one.is_proven]
+    if one.revision is None:
+        vectors = [body for body in vectors if _file_of(body) in of_the_end]
+    kept = attempt.replaces.intersection(live) - one.removes
     return SalvagedTransaction(
         transaction_id=attempt.transaction_id.hex(),
-        proof="proven" if is_proven else "unproven",
+        proof="proven" if one.is_proven else "unproven",
         revision=one.revision,
         base_revision=first.base_revision,
         epoch=first.epoch,
         operation=first.operation,
-        # Who tries an unproven one again is not to be told that it was done: it may lack rows.
-        app_id=first.app_id if is_proven else "",
-        app_version=first.app_version if is_proven else 0,
+        # A retry of an unproven one must run: rows may be missing.
+        app_id=first.app_id if one.is_proven else "",
+        app_version=first.app_version if one.is_proven else 0,
         files=files,
         removes=tuple(sorted(one.removes)),
-        kept=0 if is_proven else len(attempt.replaces.intersection(live) - one.removes),
-        vectors=tuple(body for item in attempt.vectors for body in item.vectors if is_proven),
+        kept=len(kept) if one.revision is None else 0,
+        vectors=tuple(vectors),
         why=one.why,
     )
+
+
+def _file_of(row_deletes: bytes) -> FileName:
+    message = wire.RowDeletes.FromString(row_deletes)
+    return message.table, message.path
 
 
 def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
@@ -341,7 +370,7 @@ def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
         if file.path in counted or (own not in known and own not in decision.refused):
             continue
         why = decision.refused.get(own, "another attempt at its task has more rows, or as many")
-        kind: LeftOutKind = "excluded" if why == EXCLUDED else "uncommitted"
+        kind = _KINDS.get(why, "uncommitted")
         found.append(LeftOut(file.path, file.size_bytes, file.row_count, kind, why, own.hex()))
     return found
 
@@ -366,10 +395,19 @@ def _notes(
             f"Of {count(len(unproven), 'transaction')} with {count(rows, 'row')} nothing says "
             "whether it was committed: its rows come back. --exclude leaves one out"
         )
-    kept = sum(one.kept for one in unproven)
+    of_the_end = [one for one in transactions if one.proof == "proven" and one.revision is None]
+    if of_the_end:
+        rows = sum(one.rows for one in of_the_end)
+        found.append(
+            "The log lost its end, and writers went on without it: "
+            f"{count(len(of_the_end), 'commit')} with {count(rows, 'row')} of that end counts "
+            "again. Rows that it deleted from files of the log are live. --exclude leaves one out"
+        )
+    kept = sum(one.kept for one in transactions)
     if kept:
         found.append(
-            f"Of these some replace {count(kept, 'live file')}, which stay: rows may be there twice"
+            f"Transactions that are added again replaced {count(kept, 'live file')} that the log "
+            "keeps: rows may be there twice"
         )
     if any(one.app_id for one in (item.attempt.first for item in decision.salvaged)):
         found.append("A version of an application whose transaction is unproven can be run again")

@@ -9,6 +9,8 @@ and can never take any away.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 FileName = tuple[str, str]  # table and path
 EXCLUDED: Final = "left out on request"
+REMOVED: Final = "the log has it, and its files were removed since"
 _UNKNOWN: Final = "nothing says whether it was committed"
 RULES: Final = (
     "The newest state that either copy of the log gives is the base. What it says counts.",
@@ -37,6 +40,10 @@ RULES: Final = (
     "Of several attempts at one version of an application the proven one counts, else the one with "
     "most rows; so it is with several attempts at one task of a transaction.",
     "A file that is not in the store any more is live no longer.",
+    "If the log lost its end in both copies and writers went on, it gave the revisions of lost "
+    "commits to others. Commits of the lost end that footers prove add their files; they take out "
+    "and hide only what other commits of that end added. An unproven transaction can have been a "
+    "lost revision of that end, too.",
 )
 
 
@@ -91,7 +98,7 @@ class Base:
 
     Attributes:
         revision, epoch, incarnation: Its own; -1, 0 and 0 if nothing can be read.
-        ids: Transactions that its history tells of.
+        history: Epoch and transaction ids by revision.
         live: Tables and paths.
         versions: Of applications.
     """
@@ -99,7 +106,7 @@ class Base:
     revision: int = -1
     epoch: int = 0
     incarnation: int = 0
-    ids: Collection[bytes] = frozenset()
+    history: Mapping[int, tuple[int, frozenset[bytes]]] = field(default_factory=dict)
     live: Collection[FileName] = frozenset()
     versions: Mapping[str, int] = field(default_factory=dict)
 
@@ -110,12 +117,14 @@ class Salvaged:
 
     Attributes:
         attempt: It.
-        revision: Where it stood, as a footer says; None: unproven.
+        is_proven: By a footer.
+        revision: Its place above the base; None: unproven, or of a lost end.
         removes: What it takes out that is live then.
         why: Why it counts, in words.
     """
 
     attempt: Attempt
+    is_proven: bool
     revision: int | None
     removes: frozenset[FileName]
     why: str
@@ -184,37 +193,61 @@ def decide(
         readable: Transactions above the base, by revision.
         files: All of lakelog's own below `data/` that the base has not live.
         there: Paths of all objects below `data/`.
-        excluded: Transactions that the user leaves out, of the unproven ones.
+        excluded: Transactions that the user leaves out, of the unproven ones and of a lost end.
     """
     attempts = {one.transaction_id: one for one in attempts_of(files)}
-    named = _named(attempts.values(), base)
-    held = {one for item in readable.values() for one in item.ids}
+    named = _named(attempts.values())
+    logged = dict(base.history)
+    logged |= {revision: (item.epoch, item.ids) for revision, item in readable.items()}
+    ids = frozenset().union(*(some for _, some in logged.values()))
+    replaced = _replaced(attempts.values(), base.incarnation, logged)
+    held = frozenset().union(*(item.ids for item in readable.values()))
     refused: dict[bytes, str] = {}
     proven: list[tuple[int, Attempt]] = []
     open_ones: list[Attempt] = []
     for one, attempt in attempts.items():
         if one in held:
             continue  # the log says what it did
-        if one in base.ids or named.get(one, base.revision + 1) <= base.revision:
-            refused[one] = "the log holds it, and has its files live no more"
+        is_old = one not in replaced and named.get(one, base.revision + 1) <= base.revision
+        if one in ids or is_old:
+            refused[one] = REMOVED
         elif one in named:
             proven.append((named[one], attempt))
         else:
             open_ones.append(attempt)
     proven.sort(key=lambda item: (item[0], item[1].transaction_id))
-    walk = _Walk(base, readable, proven, there)
-    salvaged = walk.along()
-    lost = _LostRevisions(base, readable, proven)
+    main, end = _split(proven, base, logged, replaced)
+    refused |= {one.transaction_id: EXCLUDED for _, one in end if one.transaction_id in excluded}
+    end = [item for item in end if item[1].transaction_id not in excluded]
+    walk = _Walk(base, readable, main, there)
+    salvaged = walk.along() + walk.lost_end(end)
+    known = {base.revision: base.epoch}
+    known |= {revision: item.epoch for revision, item in readable.items()}
+    lost = [_LostRevisions(known, main, readable)]
+    if replaced:
+        lost.append(_LostRevisions({min(replaced.values()) - 1: 0}, end, {}))
     fitting: list[Attempt] = []
     for attempt in open_ones:
-        why = EXCLUDED if attempt.transaction_id in excluded else lost.refuses(attempt)
+        why = EXCLUDED if attempt.transaction_id in excluded else _refuses(attempt, base, lost)
         if why:
             refused[attempt.transaction_id] = why
         else:
             fitting.append(attempt)
-    counted = _one_of_each_version(fitting, base, readable, proven, refused)
+    # A version of the lost end may be below those of the commits that took its place.
+    above, since = (Base(), {}) if replaced else (base, readable)
+    counted = _one_of_each_version(fitting, above, since, proven, refused)
     salvaged += walk.unproven(counted, refused)
-    return Decision(tuple(salvaged), refused, _gone(walk.live, there), lost.unknown())
+    unknown = sum(one.unknown() for one in lost)
+    return Decision(tuple(salvaged), refused, _gone(walk.live, there), unknown)
+
+
+def _refuses(attempt: Attempt, base: Base, lost: Iterable[_LostRevisions]) -> str:
+    """Returns why a transaction can have been no lost revision; empty if it can."""
+    if attempt.first.incarnation < base.incarnation:
+        return "it was begun before the last rebuild, and can't have been committed after it"
+    if any(one.may_have_been(attempt.first) for one in lost):
+        return ""
+    return "it was never committed: no lost revision is left that it can have been"
 
 
 def _begun(attempt: Attempt) -> tuple[int, int, int, bytes]:
@@ -227,7 +260,7 @@ def _gone(names: Iterable[FileName], there: Collection[str]) -> frozenset[FileNa
     return frozenset(name for name in names if name[1].startswith("data/") and name[1] not in there)
 
 
-def _named(attempts: Iterable[Attempt], base: Base) -> dict[bytes, int]:
+def _named(attempts: Iterable[Attempt]) -> dict[bytes, int]:
     """Returns the transactions that footers name as their base, with their revisions."""
     found: dict[bytes, int] = {}
     for attempt in attempts:
@@ -235,6 +268,54 @@ def _named(attempts: Iterable[Attempt], base: Base) -> dict[bytes, int]:
             if one.base_revision >= 0:
                 found.setdefault(one.base_transaction_id, one.base_revision)
     return found
+
+
+def _replaced(
+    attempts: Iterable[Attempt],
+    incarnation: int,
+    logged: Mapping[int, tuple[int, Collection[bytes]]],
+) -> dict[bytes, int]:
+    """Returns the transactions that footers name as their base and that can't be in the log, each
+    with a revision that the log has given to another: it has another one there, or its epoch is
+    higher there than that of the footer already. They were the log's end, until that was lost and
+    writers went on."""
+    revisions = sorted(logged)
+    epochs = list(itertools.accumulate((logged[one][0] for one in revisions), max))
+    found: dict[bytes, int] = {}
+    for attempt in attempts:
+        for one in (*attempt.files, *attempt.vectors):
+            base, revision = one.base_transaction_id, one.base_revision
+            if not base or revision < 0 or one.incarnation < incarnation:
+                continue
+            higher = bisect.bisect_right(epochs, one.epoch)
+            if revision in logged and base not in logged[revision][1]:
+                found[base] = min(revision, found.get(base, revision))
+            elif higher < len(revisions) and revisions[higher] <= revision:
+                found[base] = min(revisions[higher], found.get(base, revision))
+    return found
+
+
+def _split(
+    proven: Sequence[tuple[int, Attempt]],
+    base: Base,
+    logged: Mapping[int, tuple[int, Collection[bytes]]],
+    replaced: Mapping[bytes, int],
+) -> tuple[list[tuple[int, Attempt]], list[tuple[int, Attempt]]]:
+    """Splits the proven transactions into those of the log and those of its lost end. Where there
+    is one, only those count as the log's that were begun on its head, or on each other."""
+    if not replaced:
+        return list(proven), []
+    heads = {one for r, (_, ids) in logged.items() if r >= base.revision for one in ids}
+    main: list[tuple[int, Attempt]] = []
+    end: list[tuple[int, Attempt]] = []
+    for revision, attempt in proven:
+        is_main = attempt.transaction_id not in replaced
+        if is_main and attempt.first.base_transaction_id in heads:
+            heads.add(attempt.transaction_id)
+            main.append((revision, attempt))
+        else:
+            end.append((revision, attempt))
+    return main, end
 
 
 class _LostRevisions:
@@ -247,29 +328,27 @@ class _LostRevisions:
 
     def __init__(
         self,
-        base: Base,
-        readable: Mapping[int, Readable],
+        known: Mapping[int, int],
         proven: Sequence[tuple[int, Attempt]],
+        readable: Collection[int],
     ) -> None:
-        self._base, self._proven = base, proven
-        known = {base.revision: base.epoch}
-        known |= {revision: attempt.first.epoch for revision, attempt in proven}
-        known |= {revision: item.epoch for revision, item in readable.items()}
-        self._known = sorted(known.items())
-        self._readable = readable
+        """Args:
+        known: Epochs by revision, of the log.
+        readable: Revisions that the log has, of those of `known`.
+        """
+        self._proven, self._readable = proven, readable
+        epochs = {revision: attempt.first.epoch for revision, attempt in proven}
+        self._known = sorted((epochs | dict(known)).items())
 
-    def refuses(self, attempt: Attempt) -> str:
-        """Returns why a transaction can have been none of them; empty if it can."""
-        first = attempt.first
-        if first.incarnation < self._base.incarnation:
-            return "it was begun before the last rebuild, and can't have been committed after it"
+    def may_have_been(self, first: OwnFile) -> bool:
+        """Checks whether a transaction can have been one of them."""
         if any(self._fits(first, *gap) for gap in self._gaps()):
-            return ""
+            return True
         for revision, other in self._proven:
             same = (first.slot_seed, first.epoch) == (other.first.slot_seed, other.first.epoch)
             if same and first.base_revision < revision and revision not in self._readable:
-                return ""
-        return "it was never committed: no lost revision is left that it can have been"
+                return True
+        return False
 
     def _gaps(self) -> Iterator[tuple[int, int, int, int | None]]:
         """Yields the epoch before, the first and last lost revision, and the epoch after."""
@@ -324,17 +403,28 @@ class _Walk:
             if item is not None:
                 self._step(item.adds, item.removes)
             for attempt in self._proven.get(revision, ()):
-                adds = _names(attempt) - self.replaced
-                # Where another one stands now, this one was committed before the log was set back.
-                removes = attempt.replaces & self.live if item is None else frozenset[FileName]()
-                self._step(adds, removes if item else attempt.replaces)
+                removes = attempt.replaces & self.live
+                self._step(_names(attempt) - self.replaced, attempt.replaces)
                 why = f"a footer names it as revision {revision}"
-                found.append(Salvaged(attempt, revision, removes, why))
+                found.append(Salvaged(attempt, True, revision, removes, why))
+        return found
+
+    def lost_end(self, proven: Iterable[tuple[int, Attempt]]) -> list[Salvaged]:
+        """Adds the proven transactions of a lost end, which take out nothing that the log has."""
+        logged = frozenset(self.live)
+        found: list[Salvaged] = []
+        for revision, attempt in proven:
+            removes = (attempt.replaces & self.live) - logged
+            self._step(_names(attempt) - self.replaced, removes)
+            why = f"a footer names it as revision {revision}, which the log gave to another"
+            found.append(Salvaged(attempt, True, None, removes, why))
         return found
 
     def _step(self, adds: frozenset[FileName], removes: frozenset[FileName]) -> None:
-        self.live = (self.live - removes) | adds
-        self.replaced = (self.replaced | removes) - adds
+        self.live -= removes
+        self.live |= adds
+        self.replaced |= removes
+        self.replaced -= adds
 
     def unproven(self, attempts: Iterable[Attempt], refused: dict[bytes, str]) -> list[Salvaged]:
         """Adds the files of unproven transactions, rewrites last."""
@@ -348,7 +438,7 @@ class _Walk:
             removes = attempt.replaces & self.live if _is_rewrite(attempt) else frozenset()
             self.live = (self.live - removes) | (_names(attempt) - self.replaced)
             why = "a rewrite of which not all inputs are there" if removes else _UNKNOWN
-            found.append(Salvaged(attempt, None, removes, why))
+            found.append(Salvaged(attempt, False, None, removes, why))
         return found
 
     def _why_not(self, attempt: Attempt) -> str:

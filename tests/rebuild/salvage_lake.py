@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.data.footers.read import read_footer
+from lakelog.catalog.format.deletes_object import decode_deletes
 from lakelog.catalog.format.names import parse_log_object
 from lakelog.errors import ConflictError, NotFoundError, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
@@ -217,6 +219,26 @@ class Lake:
             tx._sent = True  # nobody is there any more to be warned
             self.writer.close()
             self.writer = self.open(shared=self.random.random() < 0.2)
+
+    def go_on(self) -> set[Row]:
+        """Opens the log again and appends to it; returns the rows."""
+        before = set(counted(self.catalog))
+        self.writer = self.open(shared=self.random.random() < 0.3)
+        for _ in range(self.random.randint(1, 4)):
+            self.write(self.random.choice(TABLES))
+        self.writer.close()
+        return set(counted(self.catalog)) - before
+
+    def highest_base(self) -> int:
+        """Returns the highest revision on which any footer says that its transaction was begun."""
+        found = [-1]
+        for info in self.store.list(f"{BASE}data/"):
+            if info.key.endswith(".parquet"):
+                meta = read_footer(self.store, info.key, info.size_bytes).meta
+            else:
+                meta, _ = decode_deletes(self.store.get(info.key), info.key)
+            found.append(meta.base_revision)
+        return max(found)
 
     # --- Losses -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import lakelog
 from lakelog.rebuild import RULES
-from lakelog.rebuild.rules import Base, Readable, decide
+from lakelog.rebuild.rules import EXCLUDED, REMOVED, Base, Readable, decide
 from lakelog.rebuild.scan import OwnFile
 
 SEED = b"s" * 16
@@ -61,7 +61,7 @@ def test_only_a_proven_one_replaces():
 
 
 def test_an_unproven_one_needs_a_lost_revision():
-    base = Base(3, 2, 1, {b"z" * 16})
+    base = Base(3, 2, 1, {3: (2, frozenset({b"z" * 16}))})
     readable = {5: Readable(frozenset({b"y" * 16}), 4)}
     cases = {(3, 3): True, (2, 2): True, (4, 4): True, (3, 1): False, (5, 3): False, (5, 4): True}
     for (begun, epoch), counts in cases.items():
@@ -123,5 +123,68 @@ def test_of_attempts_at_a_task_the_fullest_counts():
 
 def test_what_is_gone_is_live_no_longer():
     old = file("a", -1)
-    base = Base(0, 1, 1, {b"a" * 16}, {name_of(old)})
+    base = Base(0, 1, 1, {0: (1, frozenset({b"a" * 16}))}, {name_of(old)})
     assert decided([], base=base, gone=[old.path])[1].gone == {name_of(old)}
+
+
+# --- A log that lost its end, and went on ---------------------------------------------------------
+
+HISTORY = {
+    revision: (epoch, frozenset({own * 16}))
+    for revision, (epoch, own) in enumerate([(1, b"z"), (2, b"y"), (2, b"x")])
+}
+
+
+def went_on(*live) -> Base:
+    """The log was z, a, b, ...; all but z was lost, and y and x were committed on z."""
+    return Base(2, 2, 1, HISTORY, set(map(name_of, live)))
+
+
+def test_commits_of_a_lost_end_count_though_the_log_has_others_there():
+    a, b, c, d = (
+        file("a", 0, on="z"),
+        file("b", 1, on="a"),
+        file("c", 2, on="b"),
+        file("d", 3, on="c"),
+    )
+    for files in ([a, b], [a, b, c], [a, b, c, d]):
+        found, decision = decided(files, base=went_on())
+        assert set(found) == {one.path for one in files}, "the last one has no proof"
+        assert [one.is_proven for one in decision.salvaged] == [True] * (len(files) - 1) + [False]
+        assert {one.revision for one in decision.salvaged} == {None}
+
+
+def test_a_lost_end_takes_out_its_own_files_and_none_of_the_log():
+    logged, a = file("l", -1), file("a", 0, on="z")
+    new = file("b", 1, on="a", operation="overwrite", replaces=(name_of(logged), name_of(a)))
+    last = file("c", 2, on="b")
+    found, _ = decided([a, new, last], base=went_on(logged))
+    assert found[new.path].removes == {name_of(a)}
+
+
+def test_a_commit_of_a_lost_end_can_be_excluded():
+    a, b = file("a", 0, on="z"), file("b", 1, on="a")
+    there = {a.path, b.path}
+    found = decide(went_on(), {}, [a, b], there, {a.transaction_id})
+    assert [one.attempt.first for one in found.salvaged] == [b]
+    assert found.refused == {a.transaction_id: EXCLUDED}
+
+
+def test_a_version_of_a_lost_end_may_be_lower_than_the_logs():
+    a, b = file("a", 0, on="z"), file("b", 1, on="a", app_id="job", app_version=7)
+    base = Base(2, 2, 1, HISTORY, versions={"job": 9})
+    assert b.path in decided([a, b], base=base)[0]
+
+
+def test_a_file_that_the_log_removed_is_not_of_a_lost_end():
+    old = file("y", 0, on="z")
+    found, decision = decided([old], base=went_on())
+    assert not found
+    assert decision.refused == {old.transaction_id: REMOVED}
+
+
+def test_a_lost_end_is_known_by_its_epoch_alone():
+    """Nothing names a, and the log has not come as far as the revision that c names."""
+    a, c = file("a", 0, on="z"), file("c", 3, on="b")
+    found, _ = decided([a, c], base=went_on())
+    assert set(found) == {a.path, c.path}

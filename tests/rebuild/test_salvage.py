@@ -4,9 +4,10 @@ rebuilt: every row that was acknowledged and is live is there."""
 from __future__ import annotations
 
 import random
+import warnings
 
 import pytest
-from salvage_lake import Lake, check, counted
+from salvage_lake import Lake, check, counted, owed, rebuild
 
 SEEDS = range(24)
 
@@ -56,3 +57,24 @@ def test_nothing_is_lost(seed: int) -> None:
         lake.attempts = {one: of for one, of in lake.attempts.items() if one not in unproven}
         if unproven:
             return
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_end_is_lost_and_writers_go_on(seed: int) -> None:
+    """The log gives the revisions of what was lost to others. Rows of the lost end are owed where a
+    footer shows that there was one."""
+    lake = Lake(random.Random(seed))
+    lake.keyed = False  # a row that comes back may be the newest of its key
+    lake.run(16)
+    head = max(lake.rows)
+    lost = set(range(max(1, head + 1 - lake.random.randint(1, 6)), head + 1))
+    is_shown = lake.highest_base() >= min(lost)
+    lake.lose(lost)
+    rows = set(counted(lake.catalog)) | lake.go_on()
+    if is_shown:
+        rows |= owed(lake, lost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plan = rebuild(lake)
+        missing = rows - counted(lake.catalog).keys()
+    assert not missing, (sorted(missing)[:5], lake.done, sorted(lost), plan.notes)
