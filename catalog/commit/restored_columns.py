@@ -40,6 +40,8 @@ def restored_columns(head: State, back_to: State, only: str | None) -> list[wire
     found = []
     for table in sorted(wanted if only is None else wanted & {only}, key=str.encode):
         message = _as_it_was(head, back_to, table)
+        if not message.columns:
+            continue  # the log had forgotten the table then: there are no columns to go back to
         same = table in now and table in then and now[table].message == then[table].message
         if same and live_schemas(back_to, table, ()):
             continue  # what came since may come again: nobody declared it

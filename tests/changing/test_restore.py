@@ -186,6 +186,19 @@ def test_a_table_that_was_dropped_comes_back_with_its_schemas(world):
     assert world.rows("daily") == [2]
 
 
+def test_a_table_can_be_written_after_going_back_to_its_drop(world):
+    world.write(1)
+    before = world.token
+    world.catalog.drop("weather", "hourly", execute=True)
+    dropped = world.token
+    restore(world, before)
+    assert world.rows() == [1]
+    restore(world, dropped)
+    assert rows_of(world.catalog.snapshot("weather")) == {}
+    world.write(2)
+    assert world.rows() == [2]
+
+
 def test_an_emptied_table_is_forgotten_by_drop_alone(world):
     path = world.write(1, table="daily")
     world.take_out(path)
