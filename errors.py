@@ -205,8 +205,8 @@ class EpochChanged(ConflictError):
 
 
 class ProcessDoubled(ConflictError):
-    """A transaction of this process stands in the log with other content, or objects were put for
-    it that say something else: by a copy of this process. This instance can never commit again."""
+    """A copy of this process has committed a transaction under the same id. This instance can never
+    commit again."""
 
 
 class TransactionExpired(ConflictError):

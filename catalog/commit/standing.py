@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING
 from ...errors import ObjectNotFound
 from ..format.locations import is_in_place
 from ..format.names import LogObject, base_folder
-from ..format.objects import decode_transaction
-from ..log.content import stands_for
 from ..log.lookup import files_with
 from ..log.outcome import (
     CommitInfo,
     doubled_error,
     files_gone_error,
     late_error,
-    pruned_in_doubt_error,
 )
 from ..parallel import parallel
 
@@ -57,23 +54,15 @@ class Standing:
 
         Args:
             row: Of that revision, in the history of `state`.
-        Requests: none if this committer has sent those very bytes, else 1 GET; those of `stands`.
+        Requests: those of `stands`.
         """
         own = intent.transaction_id
         revision = row["revision"]
         if row["digest"] not in self._attempts.digests(own) and state.log is not None:
+            self._attempts.stands(own)
             uuid8 = row["uuid"][:4].hex()
             item = LogObject(state.log.incarnation, revision, uuid8, "transaction")
-            key = self._log.folder + item.name
-            try:
-                found = decode_transaction(self._log.store.get(key), key)
-            except ObjectNotFound:
-                if self._attempts.in_doubt(own) is not None:
-                    self._attempts.pruned(own)
-                return pruned_in_doubt_error(key, own)
-            if not stands_for(intent, found):
-                self._attempts.stands(own)
-                return doubled_error(own, revision, key)
+            return doubled_error(own, revision, self._log.folder + item.name)
         result = self.stands(state, intent, row)
         self._attempts.stands(own)
         return result

@@ -133,14 +133,14 @@ def late_error(transaction_id: bytes, revision: int) -> TransactionExpired:
 
 
 def doubled_error(transaction_id: bytes, revision: int, key: str) -> ProcessDoubled:
-    """The error of a transaction that a copy of its process has committed with other content."""
+    """The error of a transaction whose id a copy of this process has committed first."""
     return ProcessDoubled(
-        f"Revision {revision} has transaction {transaction_id.hex()} of this process with other "
-        "content: this process was doubled, and its copy was first. What this one asked for is "
-        "not committed",
+        f"Revision {revision} has transaction {transaction_id.hex()} of this process in bytes that "
+        "it never sent: this process was doubled, and its copy was first. What this one asked for "
+        "is not committed",
         key=key,
         hint="Was this machine cloned, or set back to a snapshot of its memory? Open the writer "
-        "again, look what is there, and run what is lacking as another transaction",
+        "again, look what is there, and run what is missing as another transaction",
     )
 
 

@@ -146,9 +146,9 @@ def data_files_overwrite() -> Any:
 @plant("tests/catalog/test_doubled.py")
 def any_transaction_of_the_id_is_ours() -> Any:
     """A doubled process is told of success where its twin has committed something else."""
-    from lakelog.catalog.commit import standing
+    from lakelog.catalog.commit.standing import Standing
 
-    return mock.patch.object(standing, "stands_for", return_value=True)
+    return mock.patch.object(Standing, "found", Standing.stands)
 
 
 @plant("tests/catalog/test_doubled.py")

@@ -217,7 +217,7 @@ def rebuild_spells_as_shown() -> Any:
 
 def doubles_are_told_alike() -> Any:
     """A double is told that its transaction stands, where that of the other one does."""
-    return mock.patch.object(standing, "stands_for", return_value=True)
+    return mock.patch.object(standing.Standing, "found", standing.Standing.stands)
 
 
 def data_files_overwrite() -> Any:
