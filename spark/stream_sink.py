@@ -99,9 +99,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
         number, known = int(batch), self._known.get(app_id, -1)
         if known >= number:
             return _Message(Told(), app_id, number, known, self._begun)
-        meta = replace(
-            self._job.share.meta, app_id=app_id, app_version=number, base_app_version=known
-        )
+        meta = replace(self._job.share.meta, app_id=app_id, app_version=number)
         job = replace(self._job, share=replace(self._job.share, meta=meta))
         return _Message(run(job, iterator), app_id, number, known, self._begun)
 
@@ -134,7 +132,8 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
             if first is None:
                 tx = writer.transaction(app_id, batchId)
             else:
-                told = replace(first.begun, base=(*first.begun.base[:2], first.known))
+                base = first.begun.base._replace(app_version=first.known)
+                told = replace(first.begun, base=base)
                 tx = go_on(writer, told, app_id, batchId)
             try:
                 rows = plan.sharing(tx).finish(parts(one.told for one in found)).rows_added

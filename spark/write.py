@@ -152,7 +152,7 @@ def write(
 
 def tx_is_done(tx: Transaction) -> bool:
     """Whether the log has the transaction's version of its application, or a later one."""
-    return bool(tx._intent.app_id) and tx._base[2] >= tx._intent.app_version
+    return bool(tx._intent.app_id) and tx._base.app_version >= tx._intent.app_version
 
 
 def refuse_memory(url: str) -> None:

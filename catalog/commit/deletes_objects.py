@@ -18,6 +18,7 @@ from .file_footer import footer_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ..format.footer import BaseRevision
     from ..log.build import Intent
     from .session import Session
 
@@ -40,14 +41,14 @@ class DeletesObjects(NamedTuple):
 def deletes_objects(
     session: Session,
     intent: Intent,
-    base: tuple[int, bytes, int],
+    base: BaseRevision,
     first: int,
     bitmaps: Sequence[tuple[wire.RowDeletes, bytes]],
 ) -> DeletesObjects:
     """Bitmaps of files of one table as objects. Their messages learn where they lie.
 
     Args:
-        base: What `Session.base` gave when the transaction was begun.
+        base: That the transaction was begun on.
         first: The number of the first object among the files of the transaction.
     """
     table = bitmaps[0][0].table

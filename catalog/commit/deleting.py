@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..data.file_part import FilePart
+    from ..format.footer import BaseRevision
     from ..log.build import Intent
     from ..log.state import State
     from ..read.delete_plan import DeletePlan
@@ -51,7 +52,7 @@ class Deleting(ABC):
     _meaning: Meaning
     _room: Room
     _uploads: Uploads
-    _base: tuple[int, bytes, int]
+    _base: BaseRevision
     _files: int
     _folder: str
 

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..format.footer import BaseRevision
     from ..log.build import Intent
-    from .home import Home
+    from .session import Session
 
 
 def footer_of(  # noqa: PLR0917 - as they come
-    session: Home,
+    session: Session,
     intent: Intent,
-    base: tuple[int, bytes, int],
+    base: BaseRevision,
     table: str,
     schema: pa.Schema,
     clock: tuple[int, int],
@@ -32,10 +33,9 @@ def footer_of(  # noqa: PLR0917 - as they come
     """What the first file says, of no partition and with no removals.
 
     Args:
-        base: What `Session.base` gave when the transaction was begun.
+        base: That the transaction was begun on.
         clock: Of its first and its last row.
     """
-    base_revision, base_transaction_id, base_app_version = base
     return FooterMetadata(
         writer=session.writer_id,
         database=session.database,
@@ -43,8 +43,8 @@ def footer_of(  # noqa: PLR0917 - as they come
         partition="",
         transaction_id=intent.transaction_id,
         number=0,
-        base_revision=base_revision,
-        base_transaction_id=base_transaction_id,
+        base_revision=base.revision,
+        base_transaction_id=base.transaction_id,
         epoch=intent.epoch,
         first_clock=clock[0],
         last_clock=clock[1],
@@ -54,7 +54,6 @@ def footer_of(  # noqa: PLR0917 - as they come
         slot_seed=session.slot_seed,
         app_id=intent.app_id,
         app_version=intent.app_version,
-        base_app_version=base_app_version,
     )
 
 
@@ -68,7 +67,6 @@ def removals(removed: Mapping[tuple[str, str], None], named: int, intent: Intent
     """
     return {
         "replaces": tuple(islice(removed, named, None)),
-        "replaced": len(removed),
         "operation": intent.operation or as_written(intent.asked, removes=bool(removed)),
     }
 

@@ -21,6 +21,7 @@ from ...errors import (
     some_names,
 )
 from ...store import Capabilities, Store, WideStore, probe, probe_names
+from ..format.footer import BaseRevision
 from ..format.names import check_id
 from ..log.admission import Results, admit
 from ..log.build import forget_action, identity_action
@@ -301,13 +302,12 @@ class Session:
         check_commit(intent, self.operations)
         return self._queue.commit(intent)
 
-    def base(self, app_id: str) -> tuple[int, bytes, int]:
-        """What a transaction begun now builds on: the head's revision, the id of the last
-        transaction in it, and the version of an application (-1 for none)."""
+    def base(self, app_id: str) -> BaseRevision:
+        """The head that a transaction begun now builds on, and the version of an application."""
 
-        def asked(state: State) -> tuple[int, bytes, int]:
+        def asked(state: State) -> BaseRevision:
             version = state.applications.version(app_id) if app_id else -1
-            return state.revision, state.transaction_id, version
+            return BaseRevision(state.revision, state.transaction_id, version)
 
         return self.ask(asked)
 

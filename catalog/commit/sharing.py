@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..format.footer import BaseRevision
     from ..format.frame import LogIdentity
     from ..format.schema import EncodedSchema
     from ..log.moments import Moment
@@ -54,7 +55,7 @@ class Begun:
 
     transaction_id: bytes
     epoch: int
-    base: tuple[int, bytes, int]
+    base: BaseRevision
     log: LogIdentity
     slot_seed: bytes
     begun: Moment | None

@@ -36,7 +36,6 @@ _FIELDS: Final = (
     "slot_seed",
     "app_id",
     "app_version",
-    "base_app_version",
     "operation",
 )
 

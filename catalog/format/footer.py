@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .schema import decode_schema, encode_schema
 
@@ -25,6 +25,20 @@ VERSION: Final = "1"
 # Of new files alone: older ones have the others, and statistics of floats.
 FLOATS: Final = {PREFIX + "float_statistics": "none"}
 WITHOUT_FLOATS: Final = (PREFIX + "float_statistics").encode()
+
+
+class BaseRevision(NamedTuple):
+    """The head that a transaction was begun on.
+
+    Attributes:
+        revision: -1 for none.
+        transaction_id: Of the last transaction in it; empty for none.
+        app_version: Of the transaction's application at that head; -1 for none.
+    """
+
+    revision: int
+    transaction_id: bytes
+    app_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +59,7 @@ class FooterMetadata:
         slot_seed: Of the opening that wrote the file, 16 bytes: the names that it may still commit
             under follow from it.
         replaces: Tables and paths that the transaction removed since its file before.
-        replaced: How many it has removed so far.
         app_id, app_version: Idempotence; empty and 0 for none.
-        base_app_version: The version of the application at that head; -1 for none.
         operation: As far as it was known when the file was written.
         floats: What the log knows of columns of floats (see `floats`); empty for nothing.
         task, attempt: Of a transaction whose files many processes write: which share of the data
@@ -70,10 +82,8 @@ class FooterMetadata:
     incarnation: int
     slot_seed: bytes
     replaces: tuple[tuple[str, str], ...] = ()
-    replaced: int = 0
     app_id: str = ""
     app_version: int = 0
-    base_app_version: int = -1
     operation: str = "append"
     floats: bytes = b""
     task: int = -1
@@ -105,10 +115,8 @@ def encode_footer(meta: FooterMetadata, encoded: EncodedSchema | None = None) ->
         "incarnation": str(meta.incarnation),
         "slot_seed": meta.slot_seed.hex(),
         "replaces": json.dumps(list(meta.replaces), ensure_ascii=False),
-        "replaced": str(meta.replaced),
         "app_id": meta.app_id,
         "app_version": str(meta.app_version),
-        "base_app_version": str(meta.base_app_version),
         "operation": meta.operation,
         "floats": base64.b64encode(meta.floats).decode(),
     }
@@ -155,10 +163,8 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None) -> FooterMetadata | No
             incarnation=int(own["incarnation"]),
             slot_seed=slot_seed,
             replaces=replaces,
-            replaced=int(own["replaced"]),
             app_id=own["app_id"],
             app_version=int(own["app_version"]),
-            base_app_version=int(own["base_app_version"]),
             operation=own["operation"],
             floats=_floats(own.get("floats", "")),
             task=_task(own.get("task")),

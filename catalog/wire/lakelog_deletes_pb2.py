@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from . import lakelog_transaction_pb2 as lakelog__transaction__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15lakelog_deletes.proto\x12\nlakelog.v1\x1a\x19lakelog_transaction.proto\"\xc6\x02\n\rDeletesObject\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x16\n\x0etransaction_id\x18\x04 \x01(\x0c\x12\x0e\n\x06number\x18\x05 \x01(\r\x12\x15\n\rbase_revision\x18\x06 \x01(\x12\x12\x1b\n\x13\x62\x61se_transaction_id\x18\x07 \x01(\x0c\x12\r\n\x05\x65poch\x18\x08 \x01(\x04\x12\x11\n\tslot_seed\x18\t \x01(\x0c\x12%\n\x05\x66iles\x18\n \x03(\x0b\x32\x16.lakelog.v1.RowDeletes\x12\x0e\n\x06\x61pp_id\x18\x0b \x01(\t\x12\x13\n\x0b\x61pp_version\x18\x0c \x01(\x04\x12\x18\n\x10\x62\x61se_app_version\x18\r \x01(\x12\x12\x11\n\toperation\x18\x0e \x01(\t\x12\r\n\x05\x63lock\x18\x0f \x01(\x12\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15lakelog_deletes.proto\x12\nlakelog.v1\x1a\x19lakelog_transaction.proto\"\xac\x02\n\rDeletesObject\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x16\n\x0etransaction_id\x18\x04 \x01(\x0c\x12\x0e\n\x06number\x18\x05 \x01(\r\x12\x15\n\rbase_revision\x18\x06 \x01(\x12\x12\x1b\n\x13\x62\x61se_transaction_id\x18\x07 \x01(\x0c\x12\r\n\x05\x65poch\x18\x08 \x01(\x04\x12\x11\n\tslot_seed\x18\t \x01(\x0c\x12%\n\x05\x66iles\x18\n \x03(\x0b\x32\x16.lakelog.v1.RowDeletes\x12\x0e\n\x06\x61pp_id\x18\x0b \x01(\t\x12\x13\n\x0b\x61pp_version\x18\x0c \x01(\x04\x12\x11\n\toperation\x18\r \x01(\t\x12\r\n\x05\x63lock\x18\x0e \x01(\x12\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,5 +33,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog_deletes_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DELETESOBJECT']._serialized_start=65
-  _globals['_DELETESOBJECT']._serialized_end=391
+  _globals['_DELETESOBJECT']._serialized_end=365
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DeletesObject(_message.Message):
-    __slots__ = ("writer", "database", "table", "transaction_id", "number", "base_revision", "base_transaction_id", "epoch", "slot_seed", "files", "app_id", "app_version", "base_app_version", "operation", "clock")
+    __slots__ = ("writer", "database", "table", "transaction_id", "number", "base_revision", "base_transaction_id", "epoch", "slot_seed", "files", "app_id", "app_version", "operation", "clock")
     WRITER_FIELD_NUMBER: _ClassVar[int]
     DATABASE_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -21,7 +21,6 @@ class DeletesObject(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     APP_ID_FIELD_NUMBER: _ClassVar[int]
     APP_VERSION_FIELD_NUMBER: _ClassVar[int]
-    BASE_APP_VERSION_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     CLOCK_FIELD_NUMBER: _ClassVar[int]
     writer: str
@@ -36,7 +35,6 @@ class DeletesObject(_message.Message):
     files: _containers.RepeatedCompositeFieldContainer[_lakelog_transaction_pb2.RowDeletes]
     app_id: str
     app_version: int
-    base_app_version: int
     operation: str
     clock: int
-    def __init__(self, writer: _Optional[str] = ..., database: _Optional[str] = ..., table: _Optional[str] = ..., transaction_id: _Optional[bytes] = ..., number: _Optional[int] = ..., base_revision: _Optional[int] = ..., base_transaction_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., slot_seed: _Optional[bytes] = ..., files: _Optional[_Iterable[_Union[_lakelog_transaction_pb2.RowDeletes, _Mapping]]] = ..., app_id: _Optional[str] = ..., app_version: _Optional[int] = ..., base_app_version: _Optional[int] = ..., operation: _Optional[str] = ..., clock: _Optional[int] = ...) -> None: ...
+    def __init__(self, writer: _Optional[str] = ..., database: _Optional[str] = ..., table: _Optional[str] = ..., transaction_id: _Optional[bytes] = ..., number: _Optional[int] = ..., base_revision: _Optional[int] = ..., base_transaction_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., slot_seed: _Optional[bytes] = ..., files: _Optional[_Iterable[_Union[_lakelog_transaction_pb2.RowDeletes, _Mapping]]] = ..., app_id: _Optional[str] = ..., app_version: _Optional[int] = ..., operation: _Optional[str] = ..., clock: _Optional[int] = ...) -> None: ...

@@ -303,5 +303,4 @@ def test_removals_are_named_once_in_the_footers_of_many_files(catalog, store):
     named = [path for meta in metas for _, path in meta.replaces]
     assert sorted(named) == sorted(old)
     assert [meta.number for meta in metas] == list(range(len(new)))
-    assert {meta.replaced for meta in metas} == {len(old)}
     assert {meta.partition for meta in metas} == {"month=11", "month=12", "month=1"}

@@ -55,7 +55,6 @@ def make_deletes(log: Objects, schema: pa.Schema, path: str) -> None:
         slot_seed=log.slot_seed,
         app_id="loader",
         app_version=7,
-        base_app_version=6,
         operation="delete",
     )
     inner = wire.RowDeletes(table="hourly", path=path, cardinality=3, covers_below=2)

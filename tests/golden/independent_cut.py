@@ -94,9 +94,8 @@ def named(transactions: Mapping[str, bytes], segments: Mapping[str, bytes], entr
 
 TEXTS = ("writer", "database", "table", "partition", "app_id", "operation")
 NUMBERS = (
-    "incarnation", "number", "base_revision", "epoch", "first_clock", "last_clock", "replaced",
+    "incarnation", "number", "base_revision", "epoch", "first_clock", "last_clock",
     "app_version",
-    "base_app_version",
 )  # fmt: skip
 IDS = ("log_id", "slot_seed", "transaction_id", "base_transaction_id")
 

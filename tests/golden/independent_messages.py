@@ -100,7 +100,7 @@ DELETES_OBJECT = shape(
     writer=(1, TEXT), database=(2, TEXT), table=(3, TEXT), transaction_id=(4, BYTES),
     number=(5, UINT32), base_revision=(6, SINT), base_transaction_id=(7, BYTES), epoch=(8, UINT),
     slot_seed=(9, BYTES), files=(10, ROW_DELETES_OF, "many"), app_id=(11, TEXT),
-    app_version=(12, UINT), base_app_version=(13, SINT), operation=(14, TEXT), clock=(15, SINT),
+    app_version=(12, UINT), operation=(13, TEXT), clock=(14, SINT),
 )  # fmt: skip
 
 WRITER_REVISION = shape(

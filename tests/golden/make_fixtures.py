@@ -347,10 +347,8 @@ def make_data_file(folder: Path, counted: Counted) -> None:
         incarnation=1,
         slot_seed=counted.new_id(),
         replaces=(("hourly", "data/2013%2F01/hourly/é.parquet"),),
-        replaced=1,
         app_id="loader",
         app_version=8,
-        base_app_version=7,
         operation="overwrite",
     )
     columns = {"temp": ["warm", None], "wind": [1.5, None], "gust": [math.nan, 2.5]}

@@ -251,7 +251,7 @@ def test_footers() -> None:
     texts = ("writer", "database", "table", "partition", "app_id", "operation")
     numbers = ("incarnation", "number", "base_revision", "epoch", "first_clock", "last_clock")
     footer = {f"lakelog.{name}": "x" for name in texts}
-    numbers = (*numbers, "replaced", "app_version", "base_app_version")
+    numbers = (*numbers, "app_version")
     footer |= {f"lakelog.{name}": "-1" for name in numbers}
     footer |= {f"lakelog.{name}": "0f" * 16 for name in ("log_id", "slot_seed", "transaction_id")}
     footer |= {"lakelog.base_transaction_id": "", "lakelog.schema": "", "lakelog.version": "1"}
