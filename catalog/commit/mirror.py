@@ -210,8 +210,9 @@ class Mirror:
     def _start(self, revision: int, key: str, digest: bytes, body: bytes | None) -> None:
         copy = self._copies[revision] = _Copy(key, digest, body)
         if self._in_background:
-            copy.thread = threading.Thread(target=self._try, args=(copy,), name="lakelog-mirror")
-            copy.thread.start()
+            thread = threading.Thread(target=self._try, args=(copy,), name="lakelog-mirror")
+            thread.start()
+            copy.thread = thread  # an interrupted start leaves none: `_finish` puts the copy then
 
     def _finish(self, revision: int) -> None:
         """Waits for a copy, and tries once more if it failed."""

@@ -10,6 +10,7 @@ import threading
 from unittest import mock
 
 import pytest
+from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import committer as commit_module
 from lakelog.catalog.commit import queue as group
@@ -60,6 +61,39 @@ def test_a_commit_interrupted_anywhere_can_be_called_again(store, step):
         more.write("t", table(2))
     writer.checkpoint()
     assert values(store) == [1, 2]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_commit_goes_on_after_the_start_of_its_copy_was_interrupted(tmp_path, begun):
+    """A thread whose start was interrupted may run or not; nobody can wait for it."""
+    catalog = open_catalog(tmp_path)
+    real, torn = threading.Thread.start, []
+
+    def start(thread):
+        if thread.name != "lakelog-mirror" or torn:
+            return real(thread)
+        torn.append(thread)
+        if begun:
+            threading.Timer(0.1, real, [thread]).start()
+        raise Interrupt
+
+    with catalog.writer("w", "db") as writer:
+        for number in range(4):
+            tx = writer.transaction()
+            tx.write("t", table(number))
+            with mock.patch.object(threading.Thread, "start", start):
+                try:
+                    tx.commit()
+                except Interrupt:
+                    tx.commit()
+    assert torn
+    assert catalog.check("db").is_sound
+    folder = tmp_path / "w/db"
+    names = [
+        sorted(p.name for p in (folder / at).iterdir())
+        for at in ("transactions", "mirror/transactions")
+    ]
+    assert names[0] == names[1]
 
 
 class EachLine:
