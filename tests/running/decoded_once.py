@@ -136,39 +136,38 @@ def _row(real: Callable[..., Any]) -> Callable[..., Any]:
     return transaction_row
 
 
-_ONCE = {
-    real: once(real)
-    for real, once in [
-        (columns.column, _column),
-        (names.name_prefix, _by_values),
-        (names.parse_log_object, _by_values),
-        (names.parse_own_file, _by_values),
-        (names.parse_data_file, _by_values),
-        (part.sound_run, _run),
-        (known_schemas.schema_entries, _entries),
-        (schema.decode_schema, _schema),
-        (known_schemas.decode_schemas, _schemas),
-        (history.transaction_row, _row),
-        (segment_bytes.decode_segment, _segment),
-        (references.decode_references, _references),
-        (objects.decode_transaction, _object),
-        (objects.decode_checkpoint, _object),
-    ]
-}
+_ONCE = (
+    (columns.column, _column),
+    (names.name_prefix, _by_values),
+    (names.parse_log_object, _by_values),
+    (names.parse_own_file, _by_values),
+    (names.parse_data_file, _by_values),
+    (part.sound_run, _run),
+    (known_schemas.schema_entries, _entries),
+    (schema.decode_schema, _schema),
+    (known_schemas.decode_schemas, _schemas),
+    (history.transaction_row, _row),
+    (segment_bytes.decode_segment, _segment),
+    (references.decode_references, _references),
+    (objects.decode_transaction, _object),
+    (objects.decode_checkpoint, _object),
+)
 
 
 @contextmanager
 def decoded_once() -> Iterator[None]:
-    """Let lakelog decode the same object or segment once only."""
+    """Let lakelog decode the same object or segment once only. Nothing is kept beyond the end: what
+    a planted bug has let pass must be there for no one else."""
+    anew = {real: once(real) for real, once in _ONCE}
     places = [
         (vars(module), real.__name__, real)
         for name, module in list(sys.modules.items())
         if name.startswith("lakelog.")
-        for real in _ONCE
+        for real in anew
         if vars(module).get(real.__name__) is real
     ]
     for found, name, real in places:
-        found[name] = _ONCE[real]
+        found[name] = anew[real]
     try:
         yield
     finally:

@@ -56,3 +56,4 @@ def at_speed() -> Iterator[None]:
         mock.patch.object(FooterPool, "start", return_value=None),
     ):
         yield
+    _parsed.cache_clear()
