@@ -17,11 +17,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 import tables
-from lakelog.catalog.format.bound_keys import byte_forms
 from lakelog.catalog.format.schema import EncodedSchema, encode_schema
-from lakelog.catalog.format.statistics import bound_type, decode_bounds
-from lakelog.catalog.format.statistics_form import unpack_statistics
-from lakelog.catalog.format.wire_kinds import STATISTICS
+from lakelog.catalog.format.segments import STATISTICS
+from lakelog.catalog.format.statistics import bound_type, byte_forms, decode_bounds
+from lakelog.catalog.format.statistics_rows import unpack_statistics
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import LogBuilder, numbered
 

@@ -41,7 +41,7 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
     Requests: 1 GET; 1 more if the references are an object of their own.
     """
     from ..catalog.format.objects import decode_checkpoint
-    from ..catalog.format.references import decode_references
+    from ..catalog.format.pieces import decode_references
 
     key = log.folder + item.name
     body = log.store.get(key)
@@ -79,7 +79,7 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
 
 def segment_fields(segment: Any) -> dict[str, Any]:
     """What a segment says of itself; None for what doesn't belong to its kind."""
-    from ..catalog.format.wire_kinds import FILES, HISTORY, NAMES, SCHEMAS
+    from ..catalog.format.segments import FILES, HISTORY, NAMES, SCHEMAS
 
     kind = int(segment.kind)
     files, ranged, history = kind == FILES, kind in (FILES, SCHEMAS), kind == HISTORY

@@ -59,7 +59,7 @@ def describe(log: LogReader, name: str) -> dict[str, Any]:
 
 def _decoded(data: memoryview, message: Any, key: str) -> pa.Table:
     from ..catalog.format.pieces import OF_A_PART, Piece, has_sound_columns
-    from ..catalog.format.segment_bytes import decode_segment
+    from ..catalog.format.segments import decode_segment
     from ..catalog.log.checkpoint_files import decode_describing
 
     piece = Piece(message, b"", len(data), key)

@@ -81,8 +81,7 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
 
 def _decode(pieces: Sequence[Piece]) -> Batch:
     """The files of a batch; beside those of each segment the statistics of whole files."""
-    from ..catalog.format.segment_bytes import decode_segment
-    from ..catalog.format.wire_kinds import FILES, STATISTICS
+    from ..catalog.format.segments import FILES, STATISTICS, decode_segment
     from ..catalog.log.checkpoint_files import decode_describing
 
     batch: list[tuple[pa.Table, list[pa.Table]]] = []
@@ -229,7 +228,7 @@ def _forget(forget: wire.Forget) -> dict[str, Any]:
 
 
 def _location(location: wire.Location) -> dict[str, Any]:
-    from ..catalog.format.locations import location_id
+    from ..catalog.format.names import location_id
 
     return {"id": location_id(location.url), "url": location.url}
 

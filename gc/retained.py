@@ -21,16 +21,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
-from ..catalog.format.folding import fold, folded_among, last_segment
 from ..catalog.format.names import (
     mirror_log_folder,
     mirror_segments_folder,
     name_prefix,
     segments_folder,
 )
-from ..catalog.format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
+from ..catalog.format.objects import (
+    DecodedTransaction,
+    decode_checkpoint,
+    decode_transaction,
+    read_seal,
+)
+from ..catalog.format.path_column import fold, folded_among, last_segment
 from ..catalog.format.pieces import open_segment
-from ..catalog.format.seals import read_seal
 from ..catalog.log.checkpoint_state import state_of_checkpoint
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.listing import Listing, fork_error, plan_read, read_listing

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.deletes_object import decode_deletes
+from ..catalog.format.deletes import decode_deletes
 from ..catalog.format.names import parse_deletes_file, parse_own_file
 from ..errors import CorruptError, InvalidParquet, LostTail, ObjectNotFound
 

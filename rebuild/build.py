@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ..catalog.format import definitions, deletes, locations
-from ..catalog.format.names import LogObject, log_folder, rebuilt_slot_uuid, successor_uuid
+from ..catalog.format import definitions, deletes
+from ..catalog.format.names import (
+    LOCATIONS,
+    LogObject,
+    log_folder,
+    rebuilt_slot_uuid,
+    successor_uuid,
+)
 from ..catalog.format.objects import decode_transaction
 from ..catalog.format.schema import EncodedSchema
 from ..catalog.log.build import Intent, build_transaction, require_actions, schema_actions
@@ -45,7 +51,7 @@ _AS_IT_IS: Final = frozenset(
 _OF_A_FILE: Final = frozenset({"add", "remove", "row_deletes"})
 _FEATURES: Final = {
     "definition": definitions.FEATURE,
-    "location": locations.FEATURE,
+    "location": LOCATIONS,
     "row_deletes": deletes.ROW_DELETES,
     "tombstone": deletes.TOMBSTONES,
 }

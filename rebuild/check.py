@@ -24,12 +24,11 @@ from ..catalog.data.file_checks import reading
 from ..catalog.data.file_part import FilePart
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import UNKNOWN_DIGEST, footer_digest
-from ..catalog.format.deletes import damaged, decode_bitmap
-from ..catalog.format.deletes_object import bitmaps_of
+from ..catalog.format.deletes import bitmaps_of, damaged, decode_bitmap
 from ..catalog.format.frame import FrameKind, decode_frame
-from ..catalog.format.locations import is_in_place
 from ..catalog.format.names import (
     base_folder,
+    is_in_place,
     mirror_key,
     parse_own_file,
     segments_folder,

@@ -31,8 +31,7 @@ from ..catalog.format.names import (
     parse_log_object,
     segments_folder,
 )
-from ..catalog.format.objects import decode_transaction
-from ..catalog.format.seals import StandingSeal, read_seal
+from ..catalog.format.objects import StandingSeal, decode_transaction, read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.parallel import AT_ONCE, each_in_parallel
 from ..catalog.read.log_reader import LogReader

@@ -14,8 +14,7 @@ from ..catalog.format.names import (
     mirror_log_folder,
     parse_log_object,
 )
-from ..catalog.format.objects import decode_checkpoint, decode_transaction
-from ..catalog.format.seals import StandingSeal, read_seal
+from ..catalog.format.objects import StandingSeal, decode_checkpoint, decode_transaction, read_seal
 from ..catalog.log.checkpoint_files import refuse_broken
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.listing import plan_read

@@ -16,9 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.data.footers.read import read_footer
-from ..catalog.format.deletes_object import decode_deletes
-from ..catalog.format.floats import tell_floats
-from ..catalog.format.folding import fold
+from ..catalog.format.deletes import decode_deletes
 from ..catalog.format.names import (
     MAX_INCARNATION,
     base_folder,
@@ -29,7 +27,9 @@ from ..catalog.format.names import (
     parse_deletes_file,
 )
 from ..catalog.format.objects import OPERATIONS
+from ..catalog.format.path_column import fold
 from ..catalog.format.schema import encode_schema
+from ..catalog.format.statistics import tell_floats
 from ..errors import CorruptError, InvalidName, InvalidParquet, InvalidPath, ObjectNotFound
 from .plan import LeftOut, LeftOutKind
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.data.parquet import footer_digest
-from ..catalog.format.deletes_object import bitmaps_of
+from ..catalog.format.deletes import bitmaps_of
 from ..errors import ObjectExists, ObjectNotFound
 from .checks import check_body, diverged
 from .threads import Room

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import footer_digest
-from ..catalog.format.deletes_object import bitmaps_of
+from ..catalog.format.deletes import bitmaps_of
 from ..errors import CorruptObject, LakelogError, ReplicaDiverged, UnsupportedFeature
 
 if TYPE_CHECKING:

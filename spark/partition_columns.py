@@ -19,7 +19,7 @@ import pyarrow.types as kinds
 
 from ..catalog.data.partition_values import told_by_partition
 from ..catalog.format.columns import array, numbers, one_chunk, text_scalar
-from ..catalog.format.partition_names import parse_partition
+from ..catalog.format.names import parse_partition
 from ..catalog.format.schema import partition_columns
 from ..catalog.read.one_values import OneValues, joined, nothing_known, taken
 from .arrow_types import MAX_PRECISION, storage

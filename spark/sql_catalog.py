@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..catalog.data.partitioned import check_type
 from ..catalog.format import compute as pc
 from ..catalog.format.columns import numbers
-from ..catalog.format.partition_names import parse_partition
+from ..catalog.format.names import parse_partition
 from ..catalog.points import point_in_time
 from ..errors import (
     DatabaseNotFound,

@@ -26,7 +26,7 @@ from ..catalog.commit.sharing import Sharing
 from ..catalog.commit.updating import columns_as_written, newer_than, newest_clock
 from ..catalog.format.deletes import bitmap_rows
 from ..catalog.format.names import base_folder
-from ..catalog.format.widening import plain
+from ..catalog.format.schema import plain
 from ..catalog.read.delete_plan import parts_by_path
 from ..catalog.read.in_place import key_column
 from ..errors import CapabilityMissing, InvalidSchema, LakelogError, OperationConflict

@@ -21,11 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.format.folding import fold
 from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import base_folder, log_folder, parse_log_object
-from ..catalog.format.objects import decode_transaction
-from ..catalog.format.seals import read_seal
+from ..catalog.format.objects import decode_transaction, read_seal
+from ..catalog.format.path_column import fold
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import LakelogError
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..catalog.format.frame import Frame
-    from ..catalog.format.objects import DecodedTransaction
-    from ..catalog.format.seals import StandingSeal
+    from ..catalog.format.objects import DecodedTransaction, StandingSeal
     from ..catalog.log.outcome import CommitInfo
     from ..catalog.log.state import State
     from ..rebuild import RebuildPlan

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..catalog.format.deletes import bitmap_rows
-from ..catalog.format.deletes_object import bitmaps_of
+from ..catalog.format.deletes import bitmap_rows, bitmaps_of
 from ..catalog.log.part import Part, batch_parts
 from ..errors import ObjectNotFound
 from .same_columns import Column, same_columns

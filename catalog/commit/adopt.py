@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...errors import InvalidParquet, ObjectNotFound, SchemaConflict, UsageError, some_names
 from ..data.footers.pool import footer_pool
 from ..data.footers.read import read_new_footer
-from ..format.locations import FEATURE, MAX_LOCATIONS
+from ..format.names import LOCATIONS, MAX_LOCATIONS
 from ..format.schema import decode_schema, encode_schema, partition_columns
 from ..parallel import AT_ONCE, each_in_parallel
 from ..wire import lakelog_transaction_pb2 as wire
@@ -195,9 +195,9 @@ def name_locations(
             hint="Copy the files to a bucket that the log names already",
         )
     actions = [wire.Action(location=wire.Location(url=url)) for url in fresh]
-    if fresh and FEATURE not in features and not named:
+    if fresh and LOCATIONS not in features and not named:
         upgrade = wire.Upgrade(
-            required_reader_features=[FEATURE], required_writer_features=[FEATURE]
+            required_reader_features=[LOCATIONS], required_writer_features=[LOCATIONS]
         )
         actions.insert(0, wire.Action(upgrade=upgrade))
     return actions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from ..format.deletes_object import encode_deletes
+from ..format.deletes import encode_deletes
 from ..format.names import base_folder, deletes_path
 from ..wire import lakelog_transaction_pb2 as wire
 from .file_footer import footer_of

@@ -13,8 +13,7 @@ import pyarrow as pa
 from ..data.key_types import is_key_type
 from ..data.parquet import encode_files
 from ..format import compute as pc
-from ..format.schema import encode_schema
-from ..format.widening import plain
+from ..format.schema import encode_schema, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import FileNotLive, InvalidPath, TransactionExpired
 from ...store.places import LOCAL_ROOT, is_absolute, place_below, place_of
-from ..format.folding import fold
-from ..format.locations import is_in_place, path_at
-from ..format.names import base_folder, check_path, escape_name, is_id
+from ..format.names import base_folder, check_path, escape_name, is_id, is_in_place, path_at
+from ..format.path_column import fold
 from ..log.lookup import files_with
 from ..scalars import value_of
 

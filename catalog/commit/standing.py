@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import ObjectNotFound
-from ..format.locations import is_in_place
-from ..format.names import LogObject, base_folder
+from ..format.names import LogObject, base_folder, is_in_place
 from ..log.lookup import files_with
 from ..log.outcome import (
     CommitInfo,

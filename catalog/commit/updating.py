@@ -21,8 +21,7 @@ from ..data.unify import unify
 from ..format import compute as pc
 from ..format import deletes as form
 from ..format.columns import array, column, numbers, one_chunk
-from ..format.names import escape_name
-from ..format.partition_names import parse_partition
+from ..format.names import escape_name, parse_partition
 from ..log.build import require_actions
 from ..log.claims import Claim
 from ..read.delete_plan import cut_with, judged, parts_by_path

@@ -18,7 +18,7 @@ from ..format import compute as pc
 from ..format import deletes as form
 from ..format.columns import array, numbers
 from ..format.names import escape_name
-from ..format.widening import plain
+from ..format.schema import plain
 from ..log.build import require_actions
 from ..read.key_matches import key_matches, rows_with_keys
 from ..scalars import value_of

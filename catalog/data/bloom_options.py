@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import UsageError, some_names
-from ..format.widening import plain
+from ..format.schema import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

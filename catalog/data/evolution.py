@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from ...errors import InvalidSchema, SchemaConflict, UsageError, some_names
 from ..format.definitions import encode_definition
-from ..format.schema import check_writable, column_id, column_of
-from ..format.widening import plain, widen
+from ..format.schema import check_writable, column_id, column_of, plain, widen
 from .dataframes import as_stored, check_zones
 from .key_types import check_key
 from .shown import fits

@@ -14,8 +14,7 @@ import numpy as np
 
 from ...errors import CorruptObject, LakelogError, ObjectNotFound
 from ..format.columns import array
-from ..format.deletes import bitmap_rows, damaged, decode_bitmap
-from ..format.deletes_object import bitmaps_of
+from ..format.deletes import bitmap_rows, bitmaps_of, damaged, decode_bitmap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import InvalidSchema, UsageError
-from ..format.floats import encode_floats, fit, float_statistics, is_float, plain, tell_floats
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema
-from ..format.statistics import Exactness, column_statistics
+from ..format.statistics import (
+    Exactness,
+    column_statistics,
+    encode_floats,
+    fit,
+    float_statistics,
+    is_float,
+    plain,
+    tell_floats,
+)
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .bloom_options import bloom_options, check_bloom

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import InvalidPartition, UsageError
-from ..format.partition_names import parse_partition
+from ..format.names import parse_partition
 from ..format.schema import decode_schema, encode_schema, partition_columns
 from ..format.statistics import value_statistics
 from .partitioned import check_columns, check_type, texts_of

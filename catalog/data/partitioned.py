@@ -17,7 +17,7 @@ import pyarrow as pa
 from ...errors import InvalidSchema, UsageError, some_names
 from ..format import compute as pc
 from ..format.columns import array, numbers
-from ..format.partition_names import partition_name
+from ..format.names import partition_name
 from ..scalars import value_of
 from .parquet import row_groups
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..format.columns import is_null
-from ..format.widening import plain
+from ..format.schema import plain
 from .shown import readable_columns
 from .unify import conform
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from ..format.schema import column_id, column_of
-from ..format.widening import plain, widen
+from ..format.schema import column_id, column_of, plain, widen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

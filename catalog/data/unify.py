@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import SchemaConflict
-from ..format.schema import encode_schema
-from ..format.widening import common_type, plain, widen
+from ..format.schema import common_type, encode_schema, plain, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptObject, InvalidToken
 from ..wire import lakelog_cut_pb2 as wire
-from .frame import LogIdentity
-from .messages import parse_message
+from .frame import LogIdentity, parse_message
 from .names import MAX_INCARNATION, MAX_REVISION, is_id
 
 if TYPE_CHECKING:

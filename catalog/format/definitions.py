@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ...errors import CorruptObject, InvalidSchema
 from ..wire import lakelog_transaction_pb2 as wire
-from .messages import parse_message
+from .frame import parse_message
 from .schema import MAX_COLUMN_ID, column_id, decode_schema, encode_schema, with_column_id
 from .statistics import bound_type, decode_bounds, encode_bound
 

@@ -10,18 +10,21 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import CorruptObject, InvalidPath
+from ..wire import lakelog_deletes_pb2 as deletes_wire
 from .definitions import definition_problem
-from .names import (
-    check_path,
-    fits_name,
-    parse_deletes_file,
-)
+from .footer import FooterMetadata
+from .frame import Frame, FrameKind, LogIdentity, decode_frame, encode_frame, parse_message
+from .names import check_path, fits_name, parse_deletes_file
 from .segments import MAX_NUMBER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..wire import lakelog_transaction_pb2 as wire
+
 
 TOMBSTONES: Final = "tombstones"  # the features
 ROW_DELETES: Final = "row_deletes"
@@ -130,4 +133,89 @@ def damaged(key: str, problem: str) -> CorruptObject:
         f"{key} {problem}: which rows were deleted can't be told",
         key=key,
         hint="Restore the object from a copy, or read a point in time before the delete",
+    )
+
+
+# --- Objects of row deletes: bitmaps of rows of some files ----------------------------------------
+
+# The message has these fields under the names of `FooterMetadata`.
+_FIELDS: Final = (
+    "writer",
+    "database",
+    "table",
+    "transaction_id",
+    "number",
+    "base_revision",
+    "base_transaction_id",
+    "epoch",
+    "slot_seed",
+    "app_id",
+    "app_version",
+    "operation",
+)
+
+
+def encode_deletes(meta: FooterMetadata, found: Sequence[tuple[wire.RowDeletes, bytes]]) -> bytes:
+    """An object of row deletes. Offset, length and digest of each message are set.
+
+    Args:
+        meta: As of a data file of the transaction.
+        found: Per file the message and its bitmap.
+    """
+    message = deletes_wire.DeletesObject(clock=meta.last_clock)
+    for name in _FIELDS:
+        setattr(message, name, getattr(meta, name))
+    offset = 0
+    for item, bitmap in found:
+        item.offset, item.length = offset, len(bitmap)
+        item.digest = hashlib.sha256(bitmap).digest()
+        offset += len(bitmap)
+        message.files.append(item)
+    log = LogIdentity(meta.log_id, meta.incarnation)
+    body = message.SerializeToString(deterministic=True)
+    return encode_frame(FrameKind.DELETES, log, body, b"".join(b for _, b in found))[0]
+
+
+def bitmaps_of(data: bytes, key: str) -> memoryview:
+    """The bitmaps in an object of row deletes, end to end.
+
+    Raises:
+        CorruptObject: It is damaged, or none.
+    """
+    return _opened(data, key)[0].attachments
+
+
+def _opened(data: bytes, key: str) -> tuple[Frame, deletes_wire.DeletesObject]:
+    frame = decode_frame(data, FrameKind.DELETES, key)
+    message = deletes_wire.DeletesObject()
+    parse_message(message, frame.message, key)
+    return frame, message
+
+
+def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, deletes_wire.DeletesObject]:
+    """What an object of row deletes says of its transaction, and the whole message.
+
+    Raises:
+        CorruptObject: It is damaged, or none.
+    """
+    frame, message = _opened(data, key)
+    if len(message.transaction_id) != 16 or len(message.slot_seed) != 16:
+        raise CorruptObject(f"{key} doesn't say what transaction it was written for", key=key)
+    return _metadata_of(message, frame.log), message
+
+
+def _metadata_of(message: deletes_wire.DeletesObject, log: LogIdentity) -> FooterMetadata:
+    """Returns what a message says of its transaction; the schema is empty.
+
+    Args:
+        log: Of the object's frame.
+    """
+    return FooterMetadata(
+        **{name: getattr(message, name) for name in _FIELDS},
+        partition="",
+        first_clock=message.clock,
+        last_clock=message.clock,
+        schema=pa.schema([]),
+        log_id=log.log_id,
+        incarnation=log.incarnation,
     )

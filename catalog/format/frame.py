@@ -25,10 +25,16 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.message import DecodeError
 
 from ...errors import CorruptObject, UnsupportedFeature
 from .names import MAX_INCARNATION
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 
 MAGIC: Final = b"LKLG"
 VERSION: Final = 1
@@ -191,3 +197,26 @@ def _corrupt(key: str, problem: str) -> CorruptObject:
         hint="The object is damaged. Restore it from a copy, read an earlier point in time, or "
         "rebuild the log",
     )
+
+
+# --- The message of a frame -----------------------------------------------------------------------
+
+
+def parse_message(message: Message, data: bytes, key: str) -> None:
+    """Parse a frame's message.
+
+    Raises:
+        CorruptObject: No such message.
+    """
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise CorruptObject(f"{key} doesn't hold a message: {error}", key=key) from error
+
+
+def has_unknown_fields(message: Message) -> bool:
+    """Whether a message holds fields of a later version, at any depth."""
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    return known.ByteSize() != message.ByteSize()

@@ -8,10 +8,15 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import unquote_to_bytes
 
-from ...errors import InvalidName, InvalidPath
+from ...errors import CorruptObject, InvalidName, InvalidPath
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
 
 MAX_PATH_BYTES: Final = (
     892  # object stores take keys of 1,024 bytes; `<writer>/<database>/` and a margin come before
@@ -360,3 +365,169 @@ def rebuilt_slot_uuid(rebuild_id: bytes, revision: int) -> bytes:
     """The slot uuid of a revision that a rebuild writes: the same again if it is run again."""
     text = b"lakelog rebuild" + rebuild_id + revision.to_bytes(8, "little")
     return hashlib.sha256(text).digest()[:16]
+
+
+# --- External files: base URLs that a log names, and paths below them -----------------------------
+
+LOCATIONS: Final = "locations"
+MAX_LOCATIONS: Final = 256
+MAX_LOCATION_BYTES: Final = 1_024
+_HINT: Final = "Rebuild the log, or read an earlier point in time; other tables are sound"
+_ID_CHARS: Final = 16
+HEAD_CHARS: Final = len(IN_PLACE) + _ID_CHARS + 1  # of a path, before what is below the location
+_LOCATION = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/]*)(?P<path>(/[^/]+)*)")
+
+
+def location_id(url: str) -> str:
+    """How paths name a location: 16 hex digits."""
+    return hashlib.sha256(f"lakelog location\n{url}".encode()).hexdigest()[:_ID_CHARS]
+
+
+def location_problem(url: str) -> str:
+    """Why a URL can't be a location; empty if it can."""
+    match = _LOCATION.fullmatch(url)
+    if match is None:
+        return "is no absolute URL without a slash at its end"
+    scheme, authority = match["scheme"], match["authority"]
+    if len(url.encode()) > MAX_LOCATION_BYTES:
+        return "is too long"
+    if any(sign in url for sign in "?#\\") or has_control(url):
+        return "holds a query, a fragment, a backslash or a control character"
+    user, at, host = authority.rpartition("@")
+    if at and (":" in user or not (user and host) or not scheme.startswith("abfs")):
+        return "holds credentials"
+    if (scheme == "file") != (not authority):
+        return "names no place, or a file on another machine"
+    if any(segment in (".", "..") for segment in match["path"].split("/")):
+        return "has a dot segment"
+    return ""
+
+
+def is_in_place(path: str) -> bool:
+    """Whether a path in a log names a file that lies elsewhere."""
+    return path.startswith(IN_PLACE)
+
+
+def path_at(location: str, rest: str) -> str:
+    """The path of a file below a location.
+
+    Raises:
+        InvalidPath: No log may hold it.
+    """
+    return check_path(f"{IN_PLACE}{location_id(location)}/{rest}")
+
+
+def rest_of(path: str) -> str:
+    """What the path of a file that lies elsewhere says below its location."""
+    return path[HEAD_CHARS:]
+
+
+class Places:
+    """The locations that a log names, by id.
+
+    Args:
+        locations: Their URLs.
+        where: The log, for messages.
+    """
+
+    def __init__(self, locations: Collection[str], where: str) -> None:
+        self._urls = {location_id(url): url for url in locations}
+        self._where = where
+
+    def url(self, path: str) -> str:
+        """The URL of a file that lies elsewhere.
+
+        Raises:
+            CorruptObject: The log names no such location.
+        """
+        return f"{self.location(path)}/{rest_of(path)}"
+
+    def location(self, path: str) -> str:
+        """The base URL of a path.
+
+        Raises:
+            CorruptObject: The log names no such location.
+        """
+        found = self._urls.get(path[len(IN_PLACE) : HEAD_CHARS - 1])
+        if found is None:
+            raise CorruptObject(
+                f"The log of {self._where} holds {path}, and doesn't say where that is",
+                key=path,
+                hint=_HINT,
+            )
+        return found
+
+
+# --- Names of partitions that state values of columns, as Hive has them ---------------------------
+
+NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+# What Hive and Spark escape, and the other half of each pair of brackets.
+_ESCAPED_BY_HIVE: Final = frozenset("\"#%'*/:=?\\{}[]^") | set(map(chr, (*range(0x20), 0x7F)))
+_HIVE_ESCAPE: Final = re.compile("[" + "".join(map(re.escape, sorted(_ESCAPED_BY_HIVE))) + "]")
+_HEX: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_HIVE_FOLDER: Final = re.compile(r"[^=]+=.*", re.DOTALL)
+
+
+def partition_name(values: Iterable[tuple[str, str | None]]) -> str:
+    """The name of the partition of some values.
+
+    Args:
+        values: Columns, and the text of the value of each; None is null.
+    Raises:
+        InvalidName: It is longer than 255 bytes, percent-encoded, or no Unicode.
+    """
+    name = "/".join(f"{_escaped(column)}={_value(text)}" for column, text in values)
+    escape_name(name, "partition")
+    return name
+
+
+def parse_partition(name: str) -> dict[str, str | None]:
+    """The columns that a partition's name tells of, and the text of the value of each; None is
+    null. Parts without `=` or with an invalid escape tell of no column, nor does a column that
+    stands twice.
+    """
+    found: dict[str, str | None] = {}
+    twice = set()
+    for part in name.split("/"):
+        key, equals, text = part.partition("=")
+        column, value = _unescaped(key), _unescaped(text)
+        if not equals or not column or value is None:
+            continue
+        if column in found:
+            twice.add(column)
+        found[column] = None if text == NULL else value
+    return {column: value for column, value in found.items() if column not in twice}
+
+
+def hive_partition(path: str) -> str:
+    """The partition that the folders right above a file name.
+
+    Args:
+        path: A key, path or URL with `/` between its segments.
+    Returns:
+        Those folders as they stand, `name=value` each, joined by `/`; empty if there are none.
+    """
+    above = reversed(path.split("/")[:-1])
+    named = [*takewhile(_HIVE_FOLDER.fullmatch, above)]
+    return "/".join(reversed(named))
+
+
+def _value(text: str | None) -> str:
+    if text is None:
+        return NULL
+    return "%5F" + text[1:] if text == NULL else _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    return _HIVE_ESCAPE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def _unescaped(text: str) -> str | None:
+    if "%" not in text:
+        return text
+    if _HEX.search(text):
+        return None
+    try:
+        return unquote_to_bytes(text).decode("utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -13,17 +13,27 @@ import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
+
 from ...errors import CorruptObject, InvalidPath, UnsupportedFeature
 from ..wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from ..wire import lakelog_transaction_pb2 as wire
-from . import definitions, deletes, locations
-from .frame import FrameKind, LogIdentity, decode_frame, encode_frame
-from .messages import parse_message
-from .names import MAX_INCARNATION, LogObject, check_path, fits_name, is_id, parse_log_object
+from . import definitions, deletes
+from .frame import FrameKind, LogIdentity, decode_frame, encode_frame, parse_message
+from .names import (
+    LOCATIONS,
+    MAX_INCARNATION,
+    MAX_LOCATIONS,
+    LogObject,
+    check_path,
+    fits_name,
+    is_id,
+    location_problem,
+    parse_log_object,
+)
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
 from .schema import PARTITION_COLUMNS, fingerprint
-from .segments import MAX_NUMBER, MAX_TIME_US
-from .wire_kinds import FILES, REFERENCES
+from .segments import FILES, MAX_NUMBER, MAX_TIME_US, REFERENCES
 
 MAX_APP_ID_BYTES: Final = 1_024
 MAX_FEATURES: Final = 256
@@ -34,7 +44,7 @@ READER_FEATURES: Final[frozenset[str]] = frozenset(
         definitions.FEATURE,
         deletes.ROW_DELETES,
         deletes.TOMBSTONES,
-        locations.FEATURE,
+        LOCATIONS,
         PARTITION_COLUMNS,
     }
 )
@@ -238,7 +248,7 @@ def _check_upgrade(upgrade: wire.Upgrade, key: str) -> None:
 
 
 def _check_location(location: wire.Location, key: str) -> None:
-    problem = locations.location_problem(location.url)  # how many: `log.state` counts them
+    problem = location_problem(location.url)  # how many: `log.state` counts them
     _require(not problem, key, f"names the location {location.url[:200]!r}, which {problem}")
 
 
@@ -350,10 +360,10 @@ def decode_checkpoint(data: bytes, key: str) -> DecodedCheckpoint:
 def _check_locations(found: Any, key: str) -> None:
     ordered = [url.encode() for url in found]
     ascending = all(low < high for low, high in itertools.pairwise(ordered))
-    sane = ascending and len(ordered) <= locations.MAX_LOCATIONS
+    sane = ascending and len(ordered) <= MAX_LOCATIONS
     _require(sane, key, "names locations out of order, or too many")
     for url in found:
-        problem = locations.location_problem(url)
+        problem = location_problem(url)
         _require(not problem, key, f"names the location {url[:200]!r}, which {problem}")
 
 
@@ -377,3 +387,55 @@ def _require(condition: bool, key: str, problem: str) -> None:
             hint="The object was not written by a sound lakelog. Read an earlier point in time, "
             "or rebuild the log",
         )
+
+
+# --- Seals: the end of an incarnation, or of a name that was still promised -----------------------
+
+_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StandingSeal:
+    """A seal that is there.
+
+    Attributes:
+        log: What it ends.
+        revision, uuid: Its name.
+        rebuild_id, next_incarnation: Of the rebuild that it was made for.
+        epoch: Its own.
+    """
+
+    log: LogIdentity
+    revision: int
+    uuid: bytes
+    rebuild_id: bytes
+    next_incarnation: int
+    epoch: int
+
+
+def read_seal(body: bytes, key: str) -> StandingSeal | None:
+    """The seal that an object holds, whether or not it can stand in a chain; None if it is no seal.
+
+    Raises:
+        CorruptObject, UnsupportedFeature: It can't be told.
+    """
+    frame = decode_frame(body, FrameKind.TRANSACTION, key)
+    message = wire.Transaction()
+    try:
+        message.ParseFromString(frame.message)
+    except DecodeError:
+        return None
+    if [action.WhichOneof("kind") for action in message.actions] != ["seal"]:
+        return None
+    seal = message.actions[0].seal
+    following = frame.log.incarnation < seal.next_incarnation <= MAX_INCARNATION
+    if len(seal.rebuild_id) != _ID_BYTES or not following:
+        return None
+    return StandingSeal(
+        frame.log,
+        message.revision,
+        message.uuid,
+        seal.rebuild_id,
+        seal.next_incarnation,
+        message.epoch,
+    )

@@ -6,19 +6,20 @@ Source: docs/format.md, sections 2 and 6.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import CorruptObject, InvalidPath
 from . import compute as pc
-from .columns import distinct
+from .columns import column, distinct
 from .names import MAX_PATH_BYTES, MAX_SEGMENT_BYTES, check_path, fits_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
 
 _AT_ONCE = 8_192  # rows: what is computed of them stays in the processor's cache
 _AT_A_PLACE = "^at/[0-9a-f]{16}/"  # what follows is not empty: no path ends in a slash
@@ -178,3 +179,54 @@ class PathIndex:
 assert (
     MAX_SEGMENT_BYTES < MAX_PATH_BYTES
 )  # a path short enough for one segment is short enough as a whole
+
+
+# --- Paths that a store may take for one: by case, normal form, dots at the end -------------------
+
+FOLDED_AWAY: Final = ". "  # at the end of a segment
+_ENDS: Final = r"[. ]+(/|$)"
+
+
+def fold(path: str) -> str:
+    """What is equal for all paths that some store may take for this one."""
+    return "/".join(map(_segment, path.split("/")))
+
+
+def _segment(text: str) -> str:
+    if not text.isascii():  # folding case can undo a normal form
+        text = unicodedata.normalize("NFD", text)
+        text = unicodedata.normalize("NFD", text.casefold())
+    return text.lower().rstrip(FOLDED_AWAY)
+
+
+def last_segment(path: str) -> str:
+    """The name of a file without its folders."""
+    return path.rpartition("/")[2]
+
+
+def folded_among(
+    chunks: Iterable[pa.Array], wanted: Iterable[str], *, last_segments: bool = False
+) -> set[str]:
+    """Which folded texts some of these paths fold to.
+
+    Args:
+        chunks: Paths.
+        wanted: Folded already.
+        last_segments: Compare only the last segment of each path.
+    """
+    sought = set(wanted)
+    if not sought:
+        return set()
+    values, found = column(sorted(sought), pa.string()), set()
+    for chunk in chunks:
+        paths = pc.replace_substring_regex(chunk, r"^.*/", "") if last_segments else chunk
+        plain = pc.string_is_ascii(paths)
+        simple = pc.replace_substring_regex(pc.ascii_lower(paths.filter(plain)), _ENDS, r"\1")
+        found.update(_texts(simple.filter(pc.is_in(simple, values))))
+        found.update(sought.intersection(map(fold, _texts(paths.filter(pc.invert(plain))))))
+    return found
+
+
+def _texts(paths: Any) -> list[str]:
+    texts: list[str] = paths.to_pylist()
+    return texts

@@ -15,9 +15,7 @@ import pyarrow as pa
 
 from .columns import column
 from .path_column import PathIndex, table_ranges
-from .segment_bytes import decode_segment
-from .segments import FILES_COLUMNS
-from .wire_kinds import FILES
+from .segments import FILES, FILES_COLUMNS, decode_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

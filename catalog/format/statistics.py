@@ -12,11 +12,17 @@ import math
 import re
 import struct
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
 from ..wire import lakelog_transaction_pb2 as wire
+from . import compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 
 MAX_BOUND_BYTES: Final = 64
 _INT = struct.Struct("<q")
@@ -106,7 +112,7 @@ def encode_bound(value: Any, kind: pa.DataType) -> bytes:
 def decode_bounds(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
     """Many bounds of one type as an Arrow array. None stays null; so does what can't be a bound: a
     value of the wrong length, one out of the type's range, NaN."""
-    from .columns import column  # with numpy, which the reader of footers does without
+    from .columns import column
 
     types = pa.types
     if types.is_string(kind):
@@ -290,3 +296,194 @@ def _round_up(value: bytes, text: bool) -> bytes | None:
         if code <= 0x10FFFF:
             return "".join([*chars, chr(code)]).encode("utf-8")
     return None
+
+
+# --- Floats, from their values: Parquet says nothing of NaN ---------------------------------------
+
+
+def is_float(kind: pa.DataType) -> bool:
+    """Whether a column is one of floats, whatever its type is wrapped in."""
+    return bool(pa.types.is_floating(plain(kind)))
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """A type without what it is wrapped in: an extension, a dictionary."""
+    while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
+    return kind
+
+
+def float_statistics(values: pa.ChunkedArray, position: int) -> wire.ColumnStatistics:
+    """What the log keeps of a column of floats, from its values: NaN is left out of bounds.
+
+    Args:
+        position: Of the column among the schema's top-level fields.
+    """
+    result = wire.ColumnStatistics(column=position, null_count=values.null_count)
+    if bound_type(values.type) is None or pa.types.is_dictionary(values.type):
+        return result
+    result.no_nan = not pc.any(pc.is_nan(values)).as_py()
+    found = pc.min_max(values)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if low is not None and not math.isnan(low):
+        result.min, result.max = encode_float(low, "min"), encode_float(high, "max")
+        result.min_exact = result.max_exact = True
+    return result
+
+
+def encode_floats(groups: Sequence[wire.RowGroup]) -> bytes:
+    """What a footer keeps: of each row group its rows and its columns of floats; nothing if there
+    are no such columns."""
+    if not any(group.columns for group in groups):
+        return b""
+    return wire.Add(row_groups=groups).SerializeToString(deterministic=True)
+
+
+def tell_floats(facts: wire.Add, floats: bytes) -> None:
+    """Put what is known of floats into the other facts of their file.
+
+    Args:
+        floats: What `encode_floats` gave, of this very file.
+    """
+    if not floats:
+        return
+    told = wire.Add.FromString(floats)
+    told.DiscardUnknownFields()
+    for group, own in zip(facts.row_groups, told.row_groups, strict=True):
+        known = {each.column: each for each in own.columns}
+        for entry in group.columns:
+            if entry.column in known:
+                entry.MergeFrom(known[entry.column])
+
+
+def fit(floats: bytes, facts: wire.Add, schema: pa.Schema) -> bool:
+    """Whether this may be what `encode_floats` gave of a file: its row groups, and of its columns
+    those of floats alone."""
+    try:
+        told = wire.Add.FromString(floats)
+    except DecodeError:
+        return False
+    counts = [group.row_count for group in facts.row_groups]
+    if [group.row_count for group in told.row_groups] != counts:
+        return False
+    places = {at for at, field in enumerate(schema) if is_float(field.type)}
+    listed = [[each.column for each in group.columns] for group in told.row_groups]
+    return all(len(set(one)) == len(one) and places.issuperset(one) for one in listed)
+
+
+# --- Bounds as order-preserving signed 64-bit keys ------------------------------------------------
+
+KeyedBound = tuple[int, bytes | None]
+_FLIP: Final = 1 << 63
+_SIGN_LESS: Final = (1 << 63) - 1
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+MAX_KEPT_BYTES: Final = 128  # lakelog writes bounds of 64 bytes and a few; a longer one is unknown
+
+
+def key_function(kind: pa.DataType) -> Callable[[bytes], KeyedBound | None]:
+    """How bounds of a bound type, in their byte form (section 5.2), become keys.
+
+    Returns:
+        A function from bytes to the key and, where the key doesn't give the bound back, the bytes;
+        None for what is no value of the type.
+    """
+    types = pa.types
+    if types.is_string(kind) or types.is_binary(kind):
+        return _text_key if types.is_string(kind) else _binary_key
+    if types.is_decimal(kind):
+        return _decimal_key
+    if types.is_boolean(kind):
+        return {b"\x00": (0, None), b"\x01": (1, None)}.get
+    if types.is_unsigned_integer(kind):
+        return lambda value: (_signed(_INT.unpack(value)[0]), None) if len(value) == 8 else None
+    if types.is_float64(kind):
+        return _double_key
+    return _number_key(kind)
+
+
+def _signed(bits: int) -> int:
+    """A 64-bit pattern with its highest bit turned over: unsigned order becomes signed order."""
+    return (bits & ((1 << 64) - 1) ^ _FLIP) - (1 << 64 if (bits & _FLIP) == 0 else 0)
+
+
+def _number_key(kind: pa.DataType) -> Callable[[bytes], KeyedBound | None]:
+    def key(value: bytes) -> KeyedBound | None:
+        if len(value) != 8 or decode_bounds([value], kind).null_count:
+            return None
+        return _INT.unpack(value)[0], None
+
+    def plain(value: bytes) -> KeyedBound | None:
+        return (_INT.unpack(value)[0], None) if len(value) == 8 else None
+
+    whole = pa.types.is_integer(kind) or pa.types.is_timestamp(kind)
+    return plain if whole else key  # dates and times have a narrower range
+
+
+def _double_key(value: bytes) -> KeyedBound | None:
+    if len(value) != 8:
+        return None
+    bits: int = _INT.unpack(value)[0]
+    if bits & 0x7FF0_0000_0000_0000 == 0x7FF0_0000_0000_0000 and bits & 0x000F_FFFF_FFFF_FFFF:
+        return None  # NaN
+    return (bits if bits >= 0 else bits ^ _SIGN_LESS), None
+
+
+def _decimal_key(value: bytes) -> KeyedBound | None:
+    if len(value) != 16:
+        return None
+    number = int.from_bytes(value, "little", signed=True)
+    if abs(number) >= 10**38:
+        return None
+    clamped = min(max(number, _INT64[0]), _INT64[1])
+    return clamped, None if clamped == number else value
+
+
+def _text_key(value: bytes) -> KeyedBound | None:
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return _binary_key(value)
+
+
+def _binary_key(value: bytes) -> KeyedBound | None:
+    if len(value) > MAX_KEPT_BYTES:
+        return None
+    key = _signed(int.from_bytes(value[:8].ljust(8, b"\0"), "big"))
+    return key, value if len(value) > 8 or value[-1:] == b"\0" else None
+
+
+def byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
+    """Bounds in their byte form (section 5.2) from their keys; None for unknown, and for a key that
+    doesn't fit what stands beside it."""
+    key_of = key_function(kind)
+
+    def fits(form: bytes | None, key: int | None) -> bool:
+        found = None if form is None else key_of(form)
+        return found is not None and found[0] == key
+
+    forms = _byte_forms(keys, whole, kind)
+    pairs = zip(forms, keys.to_pylist(), strict=True)
+    return [form if fits(form, key) else None for form, key in pairs]
+
+
+def _byte_forms(keys: pa.Array, whole: pa.Array, kind: pa.DataType) -> list[bytes | None]:
+    types = pa.types
+    text = types.is_string(kind) or types.is_binary(kind)
+    wide = types.is_decimal(kind)
+    found: list[bytes | None] = []
+    for key, full in zip(keys.to_pylist(), whole.to_pylist(), strict=True):
+        if key is None or full is not None:
+            found.append(None if key is None else full)
+        elif text:
+            bits = (key & ((1 << 64) - 1)) ^ _FLIP
+            found.append(bits.to_bytes(8, "big").rstrip(b"\0"))
+        elif types.is_boolean(kind):
+            found.append(bytes([key]) if key in (0, 1) else None)
+        elif types.is_unsigned_integer(kind):
+            found.append((key + _FLIP).to_bytes(8, "little"))
+        elif types.is_float64(kind):
+            found.append(_INT.pack(key if key >= 0 else key ^ _SIGN_LESS))
+        else:
+            found.append(key.to_bytes(16 if wide else 8, "little", signed=True))
+    return found

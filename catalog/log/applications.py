@@ -18,9 +18,13 @@ from ..format import compute as pc
 from ..format.columns import array, numbers, rows_to_table
 from ..format.objects import MAX_APP_ID_BYTES
 from ..format.path_column import PathIndex
-from ..format.segment_bytes import decode_segment
-from ..format.segments import APPLICATIONS_COLUMNS, MAX_TIME_US, ascends
-from ..format.wire_kinds import APPLICATIONS
+from ..format.segments import (
+    APPLICATIONS,
+    APPLICATIONS_COLUMNS,
+    MAX_TIME_US,
+    ascends,
+    decode_segment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

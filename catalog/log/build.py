@@ -16,7 +16,7 @@ from ..format.objects import encode_transaction
 from ..format.pieces import Attachments
 from ..format.run import files_rows
 from ..format.schema import decode_schema, features_of
-from ..format.wire_kinds import FILES
+from ..format.segments import FILES
 from ..wire import lakelog_transaction_pb2 as wire
 from .claims import Claim
 from .lookup import schemas_with

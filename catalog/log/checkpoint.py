@@ -16,17 +16,23 @@ import pyarrow as pa
 
 from ...errors import CorruptError, UnsupportedFeature
 from ..format.columns import array, numbers
-from ..format.messages import has_unknown_fields
+from ..format.frame import has_unknown_fields
 from ..format.names import LogObject, log_folder
 from ..format.objects import (
     DecodedCheckpoint,
     decode_checkpoint,
     encode_checkpoint,
 )
-from ..format.references import decode_references, reference_rows
-from ..format.segment_bytes import decode_segment
-from ..format.segments import ROWS_PER_SEGMENT
-from ..format.wire_kinds import APPLICATIONS, DEFINITIONS, HISTORY, REFERENCES, SCHEMAS
+from ..format.pieces import decode_references, reference_rows
+from ..format.segments import (
+    APPLICATIONS,
+    DEFINITIONS,
+    HISTORY,
+    REFERENCES,
+    ROWS_PER_SEGMENT,
+    SCHEMAS,
+    decode_segment,
+)
 from ..wire import lakelog_checkpoint_pb2 as wire
 from .applications import Applications, application_rows, merge_applications
 from .checkpoint_deletes import write_deletes

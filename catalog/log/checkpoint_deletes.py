@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..format import compute as pc
-from ..format.segments import ROWS_PER_SEGMENT
-from ..format.wire_kinds import ROW_DELETES, TOMBSTONES
+from ..format.segments import ROW_DELETES, ROWS_PER_SEGMENT, TOMBSTONES
 from .deletes import KINDS, Deletes
 
 if TYPE_CHECKING:

@@ -14,11 +14,8 @@ import pyarrow as pa
 
 from ...errors import CorruptObject
 from ..format.run import Run, files_rows
-from ..format.segment_bytes import decode_segment
-from ..format.segments import total
-from ..format.statistics_form import statistics_by_column, unpack_statistics
-from ..format.statistics_rows import statistics_rows
-from ..format.wire_kinds import FILES, ROW_GROUPS
+from ..format.segments import FILES, ROW_GROUPS, decode_segment, total
+from ..format.statistics_rows import statistics_by_column, statistics_rows, unpack_statistics
 from ..wire import lakelog_checkpoint_pb2 as wire
 from .files import Files
 from .lookup import files_with

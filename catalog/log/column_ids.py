@@ -28,9 +28,9 @@ from ..format.schema import (
     column_id,
     column_of,
     decode_log_schema,
+    plain,
     with_column_id,
 )
-from ..format.widening import plain
 from .definitions import definition_actions
 from .lookup import schemas_with
 

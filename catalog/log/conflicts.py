@@ -17,8 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...errors import FileNotLive, InputRemoved, OperationConflict
-from ..format.locations import is_in_place
-from ..format.names import parse_data_file
+from ..format.names import is_in_place, parse_data_file
 from .files import Files
 
 if TYPE_CHECKING:

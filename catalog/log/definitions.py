@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import CorruptObject
 from ..format.columns import rows_to_table
 from ..format.definitions import FEATURE, decode_definition, parse_definition
-from ..format.segment_bytes import decode_segment
-from ..format.segments import DEFINITIONS_COLUMNS
-from ..format.wire_kinds import DEFINITIONS
+from ..format.segments import DEFINITIONS, DEFINITIONS_COLUMNS, decode_segment
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:

@@ -19,11 +19,17 @@ from ...errors import CorruptObject
 from ..format import compute as pc
 from ..format.columns import column, rows_to_table
 from ..format.deletes import row_deletes_problem, tombstone_problem
-from ..format.messages import has_unknown_fields, parse_message
+from ..format.frame import has_unknown_fields, parse_message
 from ..format.path_column import table_ranges
-from ..format.segment_bytes import decode_segment
-from ..format.segments import ROW_DELETES_COLUMNS, TOMBSTONES_COLUMNS, ascends, sorted_rows
-from ..format.wire_kinds import ROW_DELETES, TOMBSTONES
+from ..format.segments import (
+    ROW_DELETES,
+    ROW_DELETES_COLUMNS,
+    TOMBSTONES,
+    TOMBSTONES_COLUMNS,
+    ascends,
+    decode_segment,
+    sorted_rows,
+)
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:

@@ -16,9 +16,7 @@ import pyarrow as pa
 from ...errors import CorruptError, CorruptObject, UnsupportedFeature
 from ..format import compute as pc
 from ..format.columns import array, column, numbers, rows_to_table
-from ..format.segment_bytes import decode_segment
-from ..format.segments import HISTORY_COLUMNS, MAX_NUMBER, MAX_TIME_US
-from ..format.wire_kinds import HISTORY
+from ..format.segments import HISTORY, HISTORY_COLUMNS, MAX_NUMBER, MAX_TIME_US, decode_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

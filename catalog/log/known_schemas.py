@@ -19,9 +19,7 @@ from ...errors import CorruptObject
 from ..format.columns import rows_to_table
 from ..format.path_column import table_ranges
 from ..format.schema import decode_log_schema, fingerprint
-from ..format.segment_bytes import decode_segment
-from ..format.segments import SCHEMAS_COLUMNS
-from ..format.wire_kinds import SCHEMAS
+from ..format.segments import SCHEMAS, SCHEMAS_COLUMNS, decode_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..format.wire_kinds import FILES
+from ..format.segments import FILES
 from .known_schemas import KnownSchemas
 from .part import Part, dead_rows
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..format.columns import array, column, numbers
-from ..format.wire_kinds import FILES
+from ..format.segments import FILES
 from .files import Files
 from .looked_up import LookedUp
 from .part import MANY_PATHS

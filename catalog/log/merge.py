@@ -18,16 +18,19 @@ import pyarrow as pa
 from ..format import compute as pc
 from ..format.columns import array, empty_table, numbers
 from ..format.segments import (
+    FILES,
     FILES_COLUMNS,
     ORDER,
+    ROW_GROUP_STATISTICS,
+    ROW_GROUPS,
     ROW_GROUPS_COLUMNS,
     ROWS_PER_SEGMENT,
+    STATISTICS,
     STATISTICS_ROWS,
     ascends,
     sorted_rows,
 )
-from ..format.statistics_form import pack_statistics
-from ..format.wire_kinds import FILES, ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
+from ..format.statistics_rows import pack_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

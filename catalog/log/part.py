@@ -16,8 +16,7 @@ from ..format import compute as pc
 from ..format.columns import array, column, distinct, numbers
 from ..format.pieces import OF_A_PART, partitions_of
 from ..format.run import Run
-from ..format.segments import MAX_NUMBER, total
-from ..format.wire_kinds import FILES
+from ..format.segments import FILES, MAX_NUMBER, total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..format.names import segment_name
 from ..format.pieces import Attachments, Piece, describe, frame_segment
-from ..format.segment_bytes import encode_ipc
+from ..format.segments import encode_ipc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

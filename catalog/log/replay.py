@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...errors import BrokenChain
-from ..format.locations import MAX_LOCATIONS
+from ..format.names import MAX_LOCATIONS
 from ..format.objects import (
     MAX_FEATURES,
     DecodedTransaction,

@@ -14,10 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...errors import CorruptError, UnsupportedFeature
-from ..format.locations import Places
-from ..format.names import first_slot_uuid, segments_folder
-from ..format.references import check_live_rows, decode_references
-from ..format.wire_kinds import APPLICATIONS, DEFINITIONS, FILES, HISTORY, SCHEMAS
+from ..format.names import Places, first_slot_uuid, segments_folder
+from ..format.pieces import check_live_rows, decode_references
+from ..format.segments import APPLICATIONS, DEFINITIONS, FILES, HISTORY, SCHEMAS
 from .applications import Applications, load_applications
 from .definitions import Definitions, load_definitions
 from .deletes import KINDS, Deletes, load_deletes

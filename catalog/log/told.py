@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..format.wire_kinds import FILES
+from ..format.segments import FILES
 from .validate import is_own_file
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ import pyarrow as pa
 from ...errors import CorruptObject, DuplicateFile, FileNotLive, UnknownSchema, UsageError
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.folding import fold, folded_among
-from ..format.locations import MAX_LOCATIONS, Places, is_in_place
-from ..format.names import parse_data_file
+from ..format.names import MAX_LOCATIONS, Places, is_in_place, parse_data_file
+from ..format.path_column import fold, folded_among
 from .lookup import files_with, live_in, schemas_with
 from .part import Part, batch_parts
 from .replay import check_link, locations_of

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..format import compute as pc
-from ..format.bound_arrays import is_text_kind, known_keys, text_bounds
 from ..format.columns import array, is_null, numbers, one_chunk
 from ..format.segments import NO_NAN
 from ..format.statistics import bound_type, encode_float, value_statistics
+from ..format.statistics_rows import is_text_kind, known_keys, text_bounds
 from ..where.outcomes import Bounds, Facts, Outcomes, outcomes
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from ..data.scan import Projection, read_file, read_projected
 from ..format.columns import array
 from ..format.definitions import encode_definition
 from ..format.names import base_folder
-from ..format.schema import column_id, with_column_id
-from ..format.widening import plain
+from ..format.schema import column_id, plain, with_column_id
 from ..log.column_ids import ids_in
 from ..log.deletes import Tombstone
 from ..parallel import parallel

@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from ...errors import UsageError
 from ..format import compute as pc
-from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table
 from ..format.schema import partition_columns
-from ..format.statistics import bound_type, decode_bounds
+from ..format.statistics import bound_type, byte_forms, decode_bounds
 from ..log.part import in_partition
 from ..where.build import all_of
 from ..where.hashed import equalities

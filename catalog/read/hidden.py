@@ -16,7 +16,7 @@ from ..data.hidden import Bitmap, Hidden
 from ..format import compute as pc
 from ..format.columns import array, column, numbers
 from ..format.names import base_folder
-from ..format.widening import plain
+from ..format.schema import plain
 from .row_filter import RowFilter
 from .skipping import kept_files
 from .table_facts import TableFacts

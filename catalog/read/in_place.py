@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.locations import HEAD_CHARS
-from ..format.names import IN_PLACE
+from ..format.names import HEAD_CHARS, IN_PLACE
 from ..log.state import SMALL_BYTES
 from ..parallel import parallel
 

@@ -88,7 +88,7 @@ def key_matches(state: State, table: str, keys: pa.Table, gone: Collection[str])
 
 
 def _united(field: pa.Field, given: FileSchema, table: str) -> pa.Field:
-    from ..format.widening import widen
+    from ..format.schema import widen
 
     kind = given.schema.field(field.name).type
     wider = widen(field.type, kind)

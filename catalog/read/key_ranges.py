@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..format import compute as pc
-from ..format.bound_arrays import is_text_kind
 from ..format.columns import array, column, numbers
 from ..format.schema import once_columns
 from ..format.statistics import bound_type
+from ..format.statistics_rows import is_text_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

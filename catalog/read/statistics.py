@@ -16,13 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptError
-from ..format.bound_keys import byte_forms
 from ..format.columns import array, column, empty_table, numbers, rows_to_table
 from ..format.run import files_rows
-from ..format.segments import MAX_EXACT, MAX_NUMBER, MIN_EXACT, NO_NAN
-from ..format.statistics import bound_type
+from ..format.segments import (
+    MAX_EXACT,
+    MAX_NUMBER,
+    MIN_EXACT,
+    NO_NAN,
+    ROW_GROUP_STATISTICS,
+    ROW_GROUPS,
+    STATISTICS,
+)
+from ..format.statistics import bound_type, byte_forms
 from ..format.statistics_rows import statistics_rows
-from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..log.checkpoint_files import decode_describing
 from ..log.merge import rows_schema
 from ..log.part import in_partition

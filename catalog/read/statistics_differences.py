@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..format.columns import array, column, numbers
-from ..format.segments import NO_NAN
-from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
+from ..format.segments import NO_NAN, ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..log.differences import differences
 from .statistics import DOUBLE, StatisticsWarning, bound_type_of, sources_of
 

@@ -22,8 +22,8 @@ from ..data.shown import Shown, shown, stored_names
 from ..format import compute as pc
 from ..format.columns import array, column, distinct, empty_table, numbers
 from ..format.run import files_rows
+from ..format.segments import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..format.statistics_rows import StatisticsRows, statistics_rows
-from ..format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..log.checkpoint_files import decode_describing, decode_statistics
 from ..log.merge import rows_schema
 from ..log.state import SMALL_BYTES

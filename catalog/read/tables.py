@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import CorruptError, UnsupportedFeature
-from ..format.wire_kinds import SCHEMAS
+from ..format.segments import SCHEMAS
 from ..log.known_schemas import KnownSchemas, decode_schemas
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ..data.shown import shown
 from ..format import compute as pc
 from ..format.columns import numbers
 from ..format.definitions import decode_definition
-from ..format.widening import plain, widen
+from ..format.schema import plain, widen
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:

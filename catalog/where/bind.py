@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...errors import some_names
-from ..format.widening import widen
+from ..format.schema import widen
 from . import literals as lit
 from .build import all_of, any_of, negation
 from .grammar import Source, parse_expression

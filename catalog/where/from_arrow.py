@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..format.flatbuffers import Table, uint32
-from ..format.widening import widen
+from ..format.ipc_sizes import Table, uint32
+from ..format.schema import widen
 from .build import all_of, any_of, negation
 from .kinds import DAY_S, PER_SECOND, compared, family
 from .normal import FLIPPED, compare, neighbours, one_of, starts_with

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ..format.widening import plain
+from ..format.schema import plain
 from .kinds import PER_SECOND
 from .lower import exact_in
 from .tree import And, Compare, In

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from ..format.widening import plain
+from ..format.schema import plain
 
 Family = Literal[
     "integer", "decimal", "float", "bool", "text", "binary", "date", "timestamp", "instant", "time",

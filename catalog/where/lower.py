@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ..format.bound_keys import key_function
-from ..format.statistics import bound_type
+from ..format.statistics import bound_type, key_function
 
 if TYPE_CHECKING:
     from .tree import Operator

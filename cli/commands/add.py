@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 def _new_files(listed: Sequence[Listed], partition: str | None) -> list[NewFile]:
     from ...catalog.commit.spots import NewFile
     from ...catalog.data.partition_values import told_types
-    from ...catalog.format.partition_names import hive_partition
+    from ...catalog.format.names import hive_partition
 
     if partition is not None:
         return [NewFile(item.name, partition, item.size_bytes) for item in listed]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
-from ...catalog.format.widening import widen
+from ...catalog.format.schema import widen
 from ...errors import SchemaConflict, UsageError
 from .arrow_files import read_batches, read_schema
 from .survey import survey

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from lakelog.catalog.format.locations import location_id
+from lakelog.catalog.format.names import location_id
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ import math
 import pyarrow as pa
 import pyarrow.parquet as pq
 from lakelog.catalog.data.parquet import file_facts
-from lakelog.catalog.format.bound_keys import byte_forms
 from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.format.statistics import (
     bound_type,
+    byte_forms,
     decode_bounds,
 )
 from lakelog.catalog.format.statistics_rows import statistics_rows

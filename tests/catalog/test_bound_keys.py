@@ -12,8 +12,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.format.bound_keys import MAX_KEPT_BYTES, byte_forms, key_function
-from lakelog.catalog.format.statistics import decode_bounds, encode_bound
+from lakelog.catalog.format.statistics import (
+    MAX_KEPT_BYTES,
+    byte_forms,
+    decode_bounds,
+    encode_bound,
+    key_function,
+)
 
 INT64 = st.one_of(
     st.integers(-(2**63), 2**63 - 1), st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format import segments
 from lakelog.catalog.format.frame import FrameKind, encode_frame
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
-from lakelog.catalog.format.wire_kinds import (
+from lakelog.catalog.format.segments import (
     APPLICATIONS,
     FILES,
     HISTORY,
@@ -178,7 +178,7 @@ def add_with_statistics(path):
 
 
 @pytest.mark.parametrize("spill", [False, True])
-@pytest.mark.parametrize("kind", sorted(wire_kinds.NAMES.keys() - {9, 11}))  # it has no deletes
+@pytest.mark.parametrize("kind", sorted(segments.NAMES.keys() - {9, 11}))  # it has no deletes
 def test_a_further_column_that_would_be_lost_prevents_a_checkpoint(kind, spill):
     with spilling(spill):
         log = LogBuilder()

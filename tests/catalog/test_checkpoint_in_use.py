@@ -9,7 +9,7 @@ import pytest
 from checkpoint_cases import fill, keys, revisions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
-from lakelog.catalog.format.wire_kinds import FILES
+from lakelog.catalog.format.segments import FILES
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, UnsupportedFeature

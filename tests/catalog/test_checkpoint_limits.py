@@ -8,7 +8,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.format.objects import encode_transaction
-from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES, HISTORY, SCHEMAS, STATISTICS
+from lakelog.catalog.format.segments import APPLICATIONS, FILES, HISTORY, SCHEMAS, STATISTICS
 from lakelog.catalog.log import checkpoint, merge, piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.features import check_writer_features

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.format.pieces import Piece, describe
 from lakelog.catalog.format.run import Run, files_rows
-from lakelog.catalog.format.segment_bytes import encode_ipc
-from lakelog.catalog.format.segments import FILES_COLUMNS, sorted_rows
-from lakelog.catalog.format.wire_kinds import FILES
+from lakelog.catalog.format.segments import FILES, FILES_COLUMNS, encode_ipc, sorted_rows
 from lakelog.catalog.log import build
 from lakelog.catalog.log import files as files_module
 from lakelog.catalog.log import part as part_module

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.format.pieces import Piece, describe
-from lakelog.catalog.format.segment_bytes import encode_ipc
-from lakelog.catalog.format.segments import HISTORY_COLUMNS
-from lakelog.catalog.format.wire_kinds import HISTORY
+from lakelog.catalog.format.segments import HISTORY, HISTORY_COLUMNS, encode_ipc
 from lakelog.catalog.log.history import History, history_rows, summary_of, transaction_row
 from lakelog.errors import CorruptObject
 from lakelog.testing.logs import START_US, LogBuilder, add_action, schema_action

@@ -11,11 +11,9 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format import flatbuffers, segment_bytes
+from lakelog.catalog.format import ipc_sizes, segments
 from lakelog.catalog.format.ipc_sizes import check_ipc_sizes
-from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
-from lakelog.catalog.format.segments import FILES_COLUMNS
-from lakelog.catalog.format.wire_kinds import FILES
+from lakelog.catalog.format.segments import FILES, FILES_COLUMNS, decode_segment, encode_ipc
 from lakelog.errors import CorruptObject, UnsupportedFeature
 
 KEY = "w/db/transactions/x.checkpoint"
@@ -46,8 +44,8 @@ HONEST = {
 def read_guarded(data, table, key=KEY):
     """The columns of `table` in an Arrow IPC file that the guard lets pass, each buffer checked."""
     check_ipc_sizes(data, table.num_rows, key)
-    found = segment_bytes._read(data, table.schema, key, "ANY")
-    segment_bytes._check_columns(found, found.schema, table.num_rows, key)
+    found = segments._read(data, table.schema, key, "ANY")
+    segments._check_columns(found, found.schema, table.num_rows, key)
     return found
 
 
@@ -59,7 +57,7 @@ def plain_ipc(table):
 
 
 def one_batch(table):
-    arrays = [segment_bytes._whole(column) for column in table.columns]
+    arrays = [segments._whole(column) for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
@@ -82,7 +80,7 @@ def test_a_segment_is_encoded_alike_whatever_its_chunks():
 
 def forged(table, honest, lie):
     """The file with every declared length of `honest` bytes replaced by `lie`."""
-    with mock.patch.object(segment_bytes, "PLAIN_BYTES", 0):
+    with mock.patch.object(segments, "PLAIN_BYTES", 0):
         data = encode_ipc(table)
     length = struct.pack("<q", honest)
     assert data.count(length) >= 1
@@ -272,7 +270,7 @@ def test_a_dictionary_in_a_column_of_a_later_version_is_refused(kind):
     size = int.from_bytes(data[-10:-6], "little")
     start = len(data) - 10 - size
     footer = memoryview(data)[start : start + size]
-    listed = flatbuffers.Table(footer, int.from_bytes(footer[:4], "little")).indirect(2)
+    listed = ipc_sizes.Table(footer, int.from_bytes(footer[:4], "little")).indirect(2)
     footer[listed : listed + 4] = bytes(4)
     with pytest.raises(CorruptObject, match="dictionary"):
         decode_segment(bytes(data), FILES, 2, KEY)

@@ -8,23 +8,22 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format import segments
 from lakelog.catalog.format.names import data_path, log_folder, segments_folder
 from lakelog.catalog.format.objects import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from lakelog.catalog.format.pieces import Attachments
-from lakelog.catalog.format.references import decode_references
-from lakelog.catalog.format.segment_bytes import decode_segment
-from lakelog.catalog.format.wire_kinds import (
+from lakelog.catalog.format.pieces import Attachments, decode_references
+from lakelog.catalog.format.segments import (
     APPLICATIONS,
     FILES,
     HISTORY,
     REFERENCES,
     SCHEMAS,
     STATISTICS,
-)  # fmt: skip
+    decode_segment,
+)
 from lakelog.catalog.log import state as state_module
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.validate import validate
@@ -293,7 +292,7 @@ def test_too_new_references_are_never_fallen_back_from(spilled_log, reader, stor
     rows = rows.set_column(0, rows.schema.field("kind"), pa.array(kinds, pa.uint8()))
     attachments = Attachments()
     attachments.add(bytes(decoded.attachments[: decoded.references.offset]))
-    with mock.patch.dict(wire_kinds.NAMES, {99: "later"}):
+    with mock.patch.dict(segments.NAMES, {99: "later"}):
         decoded.message.references.CopyFrom(attachments.add_rows(REFERENCES, rows))
     newer, _ = encode_checkpoint(decoded.log, decoded.message, attachments.joined())
     store.inner.put(FOLDER + name, newer)

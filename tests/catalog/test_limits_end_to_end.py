@@ -18,7 +18,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.objects import encode_transaction
 from lakelog.catalog.format.pieces import Attachments
 from lakelog.catalog.format.run import files_rows
-from lakelog.catalog.format.wire_kinds import FILES
+from lakelog.catalog.format.segments import FILES
 from lakelog.catalog.log import files as files_module
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire

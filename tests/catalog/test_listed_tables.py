@@ -10,7 +10,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import log_folder, segments_folder
 from lakelog.catalog.format.pieces import open_segment
-from lakelog.catalog.format.wire_kinds import SCHEMAS
+from lakelog.catalog.format.segments import SCHEMAS
 from lakelog.catalog.log import checkpoint, piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.tables import TablesWarning, listed_tables

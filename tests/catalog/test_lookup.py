@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import segments_folder
-from lakelog.catalog.format.wire_kinds import FILES, SCHEMAS
+from lakelog.catalog.format.segments import FILES, SCHEMAS
 from lakelog.catalog.log import merge
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.lookup import files_with, schemas_with

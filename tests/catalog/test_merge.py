@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.format.run import Run, files_rows
 from lakelog.catalog.format.schema import encode_schema
-from lakelog.catalog.format.segments import ROWS_PER_SEGMENT
+from lakelog.catalog.format.segments import (
+    FILES,
+    ROW_GROUP_STATISTICS,
+    ROW_GROUPS,
+    ROWS_PER_SEGMENT,
+    STATISTICS,
+)
 from lakelog.catalog.format.statistics_rows import statistics_rows
-from lakelog.catalog.format.wire_kinds import FILES, ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from lakelog.catalog.log.merge import DESCRIBING, Rows, RunSize, first_to_merge, merged, pieces_of
 from lakelog.catalog.log.part import Part
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire

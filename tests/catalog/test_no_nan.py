@@ -16,9 +16,9 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data import parquet
 from lakelog.catalog.data.footers.parse import parse_footer
 from lakelog.catalog.data.parquet import encode_files
-from lakelog.catalog.format.floats import float_statistics
 from lakelog.catalog.format.footer import FooterMetadata
 from lakelog.catalog.format.segments import NO_NAN
+from lakelog.catalog.format.statistics import float_statistics
 from lakelog.catalog.format.statistics_rows import merge_row_groups
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.store.memory import MemoryStore

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import segments_folder
-from lakelog.catalog.format.wire_kinds import FILES
+from lakelog.catalog.format.segments import FILES
 from lakelog.catalog.log import build, merge
 from lakelog.catalog.read.log_reader import CheckpointWarning
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire

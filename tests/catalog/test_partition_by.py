@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakelog.catalog.data import parquet, partitioned
-from lakelog.catalog.format.partition_names import NULL, parse_partition
+from lakelog.catalog.format.names import NULL, parse_partition
 from lakelog.errors import InvalidName, InvalidSchema, SchemaConflict, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakelog.catalog.data.partition_values import infer_types, told_by_partition
 from lakelog.catalog.data.partitioned import texts_of
-from lakelog.catalog.format.partition_names import NULL, partition_name
+from lakelog.catalog.format.names import NULL, partition_name
 from lakelog.catalog.format.schema import PARTITION, encode_schema, features_of
 from lakelog.errors import (
     CorruptObject,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.format.names import data_path
-from lakelog.catalog.format.partition_names import NULL, parse_partition, partition_name
+from lakelog.catalog.format.names import NULL, data_path, parse_partition, partition_name
 from lakelog.errors import InvalidName
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

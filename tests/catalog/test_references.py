@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format import segments
 from lakelog.catalog.format.frame import FrameKind, LogIdentity, encode_frame
-from lakelog.catalog.format.pieces import Piece, frame_segment, open_segment
-from lakelog.catalog.format.references import decode_references, reference_rows
-from lakelog.catalog.format.segment_bytes import encode_ipc
-from lakelog.catalog.format.segments import REFERENCES_COLUMNS
+from lakelog.catalog.format.pieces import (
+    Piece,
+    decode_references,
+    frame_segment,
+    open_segment,
+    reference_rows,
+)
+from lakelog.catalog.format.segments import REFERENCES_COLUMNS, encode_ipc
 from lakelog.catalog.wire import lakelog_segment_pb2 as wire
 from lakelog.errors import CorruptObject, UnsupportedFeature
 
@@ -228,6 +232,6 @@ def test_every_flipped_bit_of_a_segment_is_detected():
 
 
 def test_names_of_kinds_are_those_of_the_messages():
-    assert {int(k): n for k, n in wire_kinds.NAMES.items()} == {
+    assert {int(k): n for k, n in segments.NAMES.items()} == {
         value.number: value.name for value in wire.SegmentKind.DESCRIPTOR.values if value.number
     }

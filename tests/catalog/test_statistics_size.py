@@ -8,9 +8,8 @@ import struct
 import pyarrow as pa
 import pytest
 from lakelog.catalog.format.schema import encode_schema
-from lakelog.catalog.format.segment_bytes import encode_ipc
+from lakelog.catalog.format.segments import STATISTICS, encode_ipc
 from lakelog.catalog.format.statistics_rows import statistics_rows
-from lakelog.catalog.format.wire_kinds import STATISTICS
 from lakelog.catalog.log.merge import pieces_of
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import add_action, numbered

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.data.unify import conform
-from lakelog.catalog.format.widening import common_type, widen
+from lakelog.catalog.format.schema import common_type, widen
 from schema_types import TYPES
 
 PAIRS = list(itertools.combinations_with_replacement(TYPES, 2))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
-from lakelog.catalog.format.partition_names import hive_partition
+from lakelog.catalog.format.names import hive_partition
 from lakelog.cli.inputs.patterns import _translated
 
 

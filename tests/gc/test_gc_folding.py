@@ -6,7 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format.folding import fold, folded_among
+from lakelog.catalog.format.path_column import fold, folded_among
 from lakelog.catalog.read.health import name_rules
 from lakelog.gc import execute_gc, plan_gc
 from lakelog.store import probe_names

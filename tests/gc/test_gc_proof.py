@@ -7,18 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.segments import (
-    APPLICATIONS_COLUMNS,
-    FILES_COLUMNS,
-    HISTORY_COLUMNS,
-    SCHEMAS_COLUMNS,
-)
-from lakelog.catalog.format.wire_kinds import (
     APPLICATIONS,
+    APPLICATIONS_COLUMNS,
     FILES,
+    FILES_COLUMNS,
     HISTORY,
+    HISTORY_COLUMNS,
     ROW_GROUP_STATISTICS,
     ROW_GROUPS,
     SCHEMAS,
+    SCHEMAS_COLUMNS,
     STATISTICS,
 )
 from lakelog.catalog.log import checkpoint, piece_sink

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from lakelog.catalog.format.definitions import encode_definition
-from lakelog.catalog.format.deletes import ROW_DELETES, TOMBSTONES, encode_bitmap
-from lakelog.catalog.format.deletes_object import encode_deletes
+from lakelog.catalog.format.deletes import ROW_DELETES, TOMBSTONES, encode_bitmap, encode_deletes
 from lakelog.catalog.format.footer import FooterMetadata
 from lakelog.catalog.format.names import deletes_path
 from lakelog.catalog.format.schema import column_id

@@ -23,8 +23,7 @@ from lakelog.catalog.format.definitions import FEATURE as DEFINITIONS
 from lakelog.catalog.format.definitions import encode_definition
 from lakelog.catalog.format.footer import FooterMetadata, decode_footer, encode_footer
 from lakelog.catalog.format.frame import LogIdentity
-from lakelog.catalog.format.locations import FEATURE, path_at
-from lakelog.catalog.format.names import LogObject, rebuilt_slot_uuid
+from lakelog.catalog.format.names import LOCATIONS, LogObject, path_at, rebuilt_slot_uuid
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.format.schema import column_id, column_of, encode_schema
 from lakelog.catalog.format.statistics import bound_type, encode_bound
@@ -280,7 +279,9 @@ def make_objects(folder: Path) -> None:
     make_data_file(folder / "data-file", log.counted)
     add = add_action(7, TYPED)
     add.add.path = path_at("s3://other", "raw/hourly/year=2013/part-007.parquet")
-    upgrade = wire.Upgrade(required_reader_features=[FEATURE], required_writer_features=[FEATURE])
+    upgrade = wire.Upgrade(
+        required_reader_features=[LOCATIONS], required_writer_features=[LOCATIONS]
+    )
     places = [wire.Action(location=wire.Location(url=url)) for url in ("s3://other", "file://")]
     log.commit("location", log.intent(wire.Action(upgrade=upgrade), *places, add), epoch=3)
     log.checkpoint("checkpoint-location")

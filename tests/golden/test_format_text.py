@@ -9,23 +9,20 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog import margins
 from lakelog.catalog.format import (
-    bound_keys,
     cut,
     definitions,
     deletes,
     frame,
     ipc_sizes,
-    locations,
     names,
     objects,
     schema,
-    segment_bytes,
     segments,
-    wire_kinds,
+    statistics,
 )
 from lakelog.catalog.format.footer import FLOATS, FooterMetadata, encode_footer
+from lakelog.catalog.format.schema import widen
 from lakelog.catalog.format.statistics import MAX_BOUND_BYTES, bound_type
-from lakelog.catalog.format.widening import widen
 from lakelog.catalog.log import merge, piece_sink
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
@@ -85,13 +82,13 @@ def test_links_within_the_text_hold() -> None:
             objects.MAX_APP_ID_BYTES == 1024,
         ),
         ("| required features | 256 for readers, 256 for writers", objects.MAX_FEATURES == 256),
-        ("| locations of a log | 256; 1,024", locations.MAX_LOCATIONS == 256),
-        ("is at most 1,024 bytes long and", locations.MAX_LOCATION_BYTES == 1024),
+        ("| locations of a log | 256; 1,024", names.MAX_LOCATIONS == 256),
+        ("is at most 1,024 bytes long and", names.MAX_LOCATION_BYTES == 1024),
         ("segments of a checkpoint | 1,048,576 |", objects.MAX_REFERENCES == 1_048_576),
         ("; 64 characters each |", objects.MAX_FEATURE_CHARS == 64),
         ("| id of a column | 2,147,483,647 |", schema.MAX_COLUMN_ID == 2_147_483_647),
         ("sizes and counts in actions and segments | 2^62 - 1", segments.MAX_NUMBER == 1 << 62),
-        ("| bound in a segment | 128 bytes |", bound_keys.MAX_KEPT_BYTES == 128),
+        ("| bound in a segment | 128 bytes |", statistics.MAX_KEPT_BYTES == 128),
         ("| token | 2^20 characters |", cut.MAX_TOKEN_CHARS == 1 << 20),
         ("longer than 2^20 characters", cut.MAX_TOKEN_CHARS == 1 << 20),
         ("`ll1-`", cut.PREFIX == "ll1-"),
@@ -106,15 +103,15 @@ def test_links_within_the_text_hold() -> None:
             "R is 16 KiB, but 8 MiB for SCHEMAS, DEFINITIONS and TOMBSTONES",
             ipc_sizes.ROW_BYTES == 16 << 10,
         ),
-        ("8 MiB for SCHEMAS", segment_bytes._ROW_BYTES[wire_kinds.SCHEMAS] == 8 << 20),
-        ("SCHEMAS, DEFINITIONS and", segment_bytes._ROW_BYTES[wire_kinds.DEFINITIONS] == 8 << 20),
+        ("8 MiB for SCHEMAS", segments._ROW_BYTES[segments.SCHEMAS] == 8 << 20),
+        ("SCHEMAS, DEFINITIONS and", segments._ROW_BYTES[segments.DEFINITIONS] == 8 << 20),
         ("each `default` has at most 65,536 bytes", definitions.MAX_DEFAULT_BYTES == 65_536),
-        ("DEFINITIONS and TOMBSTONES", segment_bytes._ROW_BYTES[wire_kinds.TOMBSTONES] == 8 << 20),
+        ("DEFINITIONS and TOMBSTONES", segments._ROW_BYTES[segments.TOMBSTONES] == 8 << 20),
         ("of a tombstone | 65,536 bytes", deletes.MAX_PREDICATE_BYTES == 65_536),
         ("deleted by number | 2^32", deletes.MAX_ROWS == 1 << 32),
-        ("64 MiB for HISTORY", segment_bytes._ROW_BYTES[wire_kinds.HISTORY] == 64 << 20),
-        ("64 KiB for REFERENCES", segment_bytes._ROW_BYTES[wire_kinds.REFERENCES] == 64 << 10),
-        ("not compress a segment of up to 4 KiB", segment_bytes.PLAIN_BYTES == 4096),
+        ("64 MiB for HISTORY", segments._ROW_BYTES[segments.HISTORY] == 64 << 20),
+        ("64 KiB for REFERENCES", segments._ROW_BYTES[segments.REFERENCES] == 64 << 10),
+        ("not compress a segment of up to 4 KiB", segments.PLAIN_BYTES == 4096),
         ("prune floor is 24 hours", margins.DEFAULT_MARGINS.prune_floor_s == 24 * 3600),
         ("grace period 7 days", margins.DEFAULT_MARGINS.gc_grace_s == 7 * 24 * 3600),
     ],
@@ -125,7 +122,7 @@ def test_a_number_in_the_text_is_that_of_the_code(said: str, is_so: bool) -> Non
 
 
 def test_the_example_of_a_location_is_what_the_code_makes() -> None:
-    path = locations.path_at("s3://other", "raw/x.parquet")
+    path = names.path_at("s3://other", "raw/x.parquet")
     assert f"= {path} " in FLAT
 
 
@@ -138,7 +135,7 @@ def test_the_features_of_the_text_are_those_of_the_code() -> None:
 def test_the_kinds_of_segments_and_actions_are_those_of_the_code() -> None:
     said = FLAT[FLAT.index("Kinds of segments: ") :].split(". ")[0]
     kinds = {int(number): name for number, name in re.findall(r"(\d+) ([A-Z_]+)", said)}
-    assert kinds == wire_kinds.NAMES
+    assert kinds == segments.NAMES
     fields = wire.Action.DESCRIPTOR.oneofs_by_name["kind"].fields
     for field in fields:
         name = "".join(part.title() for part in field.name.split("_"))
@@ -176,15 +173,15 @@ TYPES = {
 @pytest.mark.parametrize(
     ("kind", "section", "marker"),
     [
-        (wire_kinds.FILES, "6.1", ""),
-        (wire_kinds.ROW_GROUPS, "6.2", "**ROW_GROUPS**"),
-        (wire_kinds.SCHEMAS, "6.2", "**SCHEMAS**"),
-        (wire_kinds.APPLICATIONS, "6.2", "**APPLICATIONS**"),
-        (wire_kinds.DEFINITIONS, "6.2", "**DEFINITIONS**"),
-        (wire_kinds.HISTORY, "6.3", ""),
-        (wire_kinds.STATISTICS, "6.5", ""),
-        (wire_kinds.ROW_GROUP_STATISTICS, "6.5", ""),
-        (wire_kinds.REFERENCES, "6.6", ""),
+        (segments.FILES, "6.1", ""),
+        (segments.ROW_GROUPS, "6.2", "**ROW_GROUPS**"),
+        (segments.SCHEMAS, "6.2", "**SCHEMAS**"),
+        (segments.APPLICATIONS, "6.2", "**APPLICATIONS**"),
+        (segments.DEFINITIONS, "6.2", "**DEFINITIONS**"),
+        (segments.HISTORY, "6.3", ""),
+        (segments.STATISTICS, "6.5", ""),
+        (segments.ROW_GROUP_STATISTICS, "6.5", ""),
+        (segments.REFERENCES, "6.6", ""),
     ],
 )
 def test_the_columns_of_segments_are_those_of_the_code(
@@ -198,7 +195,7 @@ def test_the_columns_of_segments_are_those_of_the_code(
             break
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         name, type_name, nulls = cells[:3]
-        if cells[3].startswith("ROW_GROUP_STATISTICS only") and kind == wire_kinds.STATISTICS:
+        if cells[3].startswith("ROW_GROUP_STATISTICS only") and kind == segments.STATISTICS:
             continue
         plain = TYPES.get(type_name)
         said.append((name, plain or pa.type_for_alias(type_name), nulls == "yes"))

@@ -22,7 +22,7 @@ from lakelog.catalog.format.names import (
     first_slot_uuid,
     successor_uuid,
 )
-from lakelog.catalog.format.segment_bytes import encode_ipc
+from lakelog.catalog.format.segments import encode_ipc
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from make_fixtures import make
 from readable import message_of, plain, readable_object

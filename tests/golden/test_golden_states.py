@@ -8,8 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from golden_objects import CHAIN, decoded, loaded, one, replayed, said_by
-from lakelog.catalog.format.deletes import decode_bitmap
-from lakelog.catalog.format.deletes_object import bitmaps_of
+from lakelog.catalog.format.deletes import bitmaps_of, decode_bitmap
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.names import rebuilt_slot_uuid
 from lakelog.catalog.log.checkpoint import encode_state

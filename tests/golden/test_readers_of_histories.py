@@ -29,8 +29,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data.unify import FileSchema, unify
 from lakelog.catalog.format.cut import parse_token
 from lakelog.catalog.format.names import mirror_key
-from lakelog.catalog.format.schema import encode_schema
-from lakelog.catalog.format.widening import common_type, widen
+from lakelog.catalog.format.schema import common_type, encode_schema, widen
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import InvalidToken, LakelogError, NotFoundError
 from lakelog.store import open_store

@@ -7,16 +7,17 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format import segments
 from lakelog.catalog.format.schema import encode_schema
-from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
 from lakelog.catalog.format.segments import (
     FILES_COLUMNS,
     ROW_GROUPS_COLUMNS,
     SCHEMAS_COLUMNS,
     STATISTICS_COLUMNS,
+    decode_segment,
+    encode_ipc,
 )
-from lakelog.catalog.format.statistics_form import statistics_by_column, unpack_statistics
+from lakelog.catalog.format.statistics_rows import statistics_by_column, unpack_statistics
 from lakelog.catalog.log.known_schemas import KnownSchemas, check_schemas
 from lakelog.errors import CorruptObject
 from lakelog.testing.logs import SCHEMA
@@ -46,9 +47,9 @@ def row_groups(*rows: tuple[int | None, int, int]) -> pa.Table:
 def test_a_segment_of_an_older_arrow_metadata_version_is_refused() -> None:
     rows = row_groups((0, 0, 1))
     data = encode_ipc(rows)
-    assert decode_segment(data, wire_kinds.ROW_GROUPS, 1, "k").equals(rows)
+    assert decode_segment(data, segments.ROW_GROUPS, 1, "k").equals(rows)
     with pytest.raises(CorruptObject, match="not Arrow IPC"):
-        decode_segment(_flip_metadata_version(data), wire_kinds.ROW_GROUPS, 1, "k")
+        decode_segment(_flip_metadata_version(data), segments.ROW_GROUPS, 1, "k")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_segment_of_an_older_arrow_metadata_version_is_refused() -> None:
 )
 def test_row_groups_count_and_ascend(rows: pa.Table) -> None:
     with pytest.raises(CorruptObject):
-        decode_segment(encode_ipc(rows), wire_kinds.ROW_GROUPS, rows.num_rows, "k")
+        decode_segment(encode_ipc(rows), segments.ROW_GROUPS, rows.num_rows, "k")
 
 
 def a_file(**changes: object) -> pa.Table:
@@ -86,9 +87,9 @@ def a_file(**changes: object) -> pa.Table:
     ids=lambda changes: str(changes)[:30],
 )  # fmt: skip
 def test_a_file_that_cannot_be_is_refused(changes: dict[str, object]) -> None:
-    decode_segment(encode_ipc(a_file(partition="%" * 85)), wire_kinds.FILES, 1, "k")
+    decode_segment(encode_ipc(a_file(partition="%" * 85)), segments.FILES, 1, "k")
     with pytest.raises(CorruptObject):
-        decode_segment(encode_ipc(a_file(**changes)), wire_kinds.FILES, 1, "k")
+        decode_segment(encode_ipc(a_file(**changes)), segments.FILES, 1, "k")
 
 
 def a_schema(**changes: object) -> pa.Table:
@@ -103,7 +104,7 @@ def a_schema(**changes: object) -> pa.Table:
 
 def take_in(rows: pa.Table, newest: int = 3) -> KnownSchemas:
     known = KnownSchemas()
-    decoded = decode_segment(encode_ipc(rows), wire_kinds.SCHEMAS, rows.num_rows, "k")
+    decoded = decode_segment(encode_ipc(rows), segments.SCHEMAS, rows.num_rows, "k")
     check_schemas(decoded, "k", newest)
     known.load(decoded, "k", frozenset({"another table"}))
     return known
@@ -144,7 +145,7 @@ def test_a_segment_with_text_that_is_not_utf8_is_refused() -> None:
     rows = a_file()
     rows = rows.set_column(1, FILES_COLUMNS.field("path"), broken)
     with pytest.raises(CorruptObject, match="not sound Arrow IPC"):
-        decode_segment(encode_ipc(rows), wire_kinds.FILES, 1, "k")
+        decode_segment(encode_ipc(rows), segments.FILES, 1, "k")
 
 
 def test_a_segment_with_a_dictionary_is_refused_also_in_a_column_that_nobody_knows() -> None:
@@ -152,9 +153,9 @@ def test_a_segment_with_a_dictionary_is_refused_also_in_a_column_that_nobody_kno
     rows = a_file()
     for broken in (rows.append_column("more", words), rows.set_column(2, "partition", words)):
         with pytest.raises(CorruptObject):
-            decode_segment(encode_ipc(broken), wire_kinds.FILES, 1, "k")
+            decode_segment(encode_ipc(broken), segments.FILES, 1, "k")
     more = rows.append_column("more", pa.array(["x"]))
-    assert decode_segment(encode_ipc(more), wire_kinds.FILES, 1, "k").equals(rows)
+    assert decode_segment(encode_ipc(more), segments.FILES, 1, "k").equals(rows)
 
 
 def statistics(*entries: tuple[int, int]) -> bytes:
@@ -168,10 +169,10 @@ def statistics(*entries: tuple[int, int]) -> bytes:
 
 def test_rows_of_statistics_are_told_by_their_distance() -> None:
     data = statistics((0, 2), (0, 1), (0, 5), (1, 0), (1, 7))
-    rows = unpack_statistics(data, wire_kinds.STATISTICS, 5, ["a", "ü"], "k")
+    rows = unpack_statistics(data, segments.STATISTICS, 5, ["a", "ü"], "k")
     assert rows.column("column").to_pylist() == ["a", "a", "a", "ü", "ü"]
     assert rows.column("row").to_pylist() == [2, 3, 8, 0, 7]
-    found = statistics_by_column(data, wire_kinds.STATISTICS, 5, ["a", "ü"], "k")
+    found = statistics_by_column(data, segments.STATISTICS, 5, ["a", "ü"], "k")
     assert {name: places.tolist() for name, (places, _) in found.items()} == {
         "a": [2, 3, 8],
         "ü": [0, 7],
@@ -200,6 +201,6 @@ def test_statistics_that_do_not_ascend_are_refused(
     entries: tuple[tuple[int, int], ...], names: list[str]
 ) -> None:
     with pytest.raises(CorruptObject):
-        unpack_statistics(statistics(*entries), wire_kinds.STATISTICS, len(entries), names, "k")
+        unpack_statistics(statistics(*entries), segments.STATISTICS, len(entries), names, "k")
     with pytest.raises(CorruptObject):
-        statistics_by_column(statistics(*entries), wire_kinds.STATISTICS, len(entries), names, "k")
+        statistics_by_column(statistics(*entries), segments.STATISTICS, len(entries), names, "k")

@@ -25,9 +25,16 @@ from lakelog.catalog.format.objects import (
     decode_transaction,
 )
 from lakelog.catalog.format.schema import decode_schema, fingerprint
-from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
-from lakelog.catalog.format.segments import COLUMNS
-from lakelog.catalog.format.wire_kinds import FILES, HISTORY, REFERENCES, SCHEMAS, STATISTICS
+from lakelog.catalog.format.segments import (
+    COLUMNS,
+    FILES,
+    HISTORY,
+    REFERENCES,
+    SCHEMAS,
+    STATISTICS,
+    decode_segment,
+    encode_ipc,
+)
 from lakelog.catalog.log.known_schemas import check_schemas
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire

@@ -20,16 +20,19 @@ from hand_tables import change_table, value
 from lakelog.catalog.ambient import SYSTEM
 from lakelog.catalog.data.hidden import Bitmap, Bitmaps
 from lakelog.catalog.format.cut import Cut, Position, parse_token
-from lakelog.catalog.format.deletes import bitmap_rows
-from lakelog.catalog.format.deletes_object import encode_deletes
+from lakelog.catalog.format.deletes import bitmap_rows, encode_deletes
 from lakelog.catalog.format.footer import FooterMetadata
 from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
 from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
 from lakelog.catalog.format.pieces import Attachments, open_segment
 from lakelog.catalog.format.schema import encode_schema, fingerprint
-from lakelog.catalog.format.segment_bytes import decode_segment
-from lakelog.catalog.format.segments import COLUMNS
-from lakelog.catalog.format.wire_kinds import ROW_GROUP_STATISTICS, SCHEMAS, STATISTICS
+from lakelog.catalog.format.segments import (
+    COLUMNS,
+    ROW_GROUP_STATISTICS,
+    SCHEMAS,
+    STATISTICS,
+    decode_segment,
+)
 from lakelog.catalog.log.checkpoint_files import decode_describing
 from lakelog.catalog.log.checkpoint_state import state_of_checkpoint
 from lakelog.catalog.log.replay import apply

@@ -14,15 +14,19 @@ from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
 from lakelog.catalog.format.pieces import (
     Attachments,
     Piece,
+    decode_references,
     describe,
     frame_segment,
     open_segment,
     piece_of_ref,
+    reference_rows,
 )
-from lakelog.catalog.format.references import decode_references, reference_rows
-from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
-from lakelog.catalog.format.segments import REFERENCES_COLUMNS
-from lakelog.catalog.format.wire_kinds import REFERENCES
+from lakelog.catalog.format.segments import (
+    REFERENCES,
+    REFERENCES_COLUMNS,
+    decode_segment,
+    encode_ipc,
+)
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
 from lakelog.catalog.wire import lakelog_segment_pb2 as wire
 

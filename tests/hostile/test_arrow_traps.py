@@ -8,12 +8,10 @@ import struct
 import pyarrow as pa
 import pytest
 from corpus import build_corpus
-from lakelog.catalog.format.flatbuffers import Table, uint32
-from lakelog.catalog.format.ipc_sizes import _blocks
+from lakelog.catalog.format.ipc_sizes import Table, _blocks, uint32
 from lakelog.catalog.format.run import Run
 from lakelog.catalog.format.schema import decode_schema
-from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
-from lakelog.catalog.format.wire_kinds import APPLICATIONS, FILES
+from lakelog.catalog.format.segments import APPLICATIONS, FILES, decode_segment, encode_ipc
 from lakelog.catalog.log.applications import Applications
 from lakelog.errors import CorruptObject
 

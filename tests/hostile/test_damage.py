@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from corpus import build_corpus
-from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format import segments
 from lakelog.catalog.format.cut import Cut, Position, parse_token
 from lakelog.catalog.format.frame import HEADER_BYTES, FrameKind, LogIdentity, encode_frame
 from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
@@ -20,13 +20,13 @@ from lakelog.errors import CorruptObject, InvalidToken, LakelogError
 
 CORPUS = build_corpus()
 SEGMENTS = CORPUS.one_of_each_kind()
-assert set(SEGMENTS) == set(wire_kinds.NAMES)
+assert set(SEGMENTS) == set(segments.NAMES)
 OBJECTS = {
     "transaction with adds": CORPUS.adds,
     "transaction with a batch": CORPUS.batch,
     "checkpoint inline": CORPUS.inline,
     "checkpoint by reference": CORPUS.spilled,
-    **{f"segment {wire_kinds.NAMES[kind]}": seed for kind, (_, seed) in SEGMENTS.items()},
+    **{f"segment {segments.NAMES[kind]}": seed for kind, (_, seed) in SEGMENTS.items()},
 }
 PIECES = {piece.where: piece for piece in CORPUS.pieces}
 

@@ -17,7 +17,7 @@ import pytest
 from asking import LOG, TABLES, TRUTH, ask, damaged_answers, small_log
 from corpus import SEGMENTS
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.format import wire_kinds
+from lakelog.catalog.format import segments
 from lakelog.catalog.format.names import mirror_key
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
@@ -161,28 +161,28 @@ def segments_of_each_kind():
     found = {}
     for piece in LOG.state.pieces:
         assert not piece.inline, "all are objects"
-        name = f"{wire_kinds.NAMES[piece.kind]} {len(found)}"
+        name = f"{segments.NAMES[piece.kind]} {len(found)}"
         found[name] = (piece, SEGMENTS + piece.name)
     return found
 
 
 PIECES = segments_of_each_kind()
 ABOUT = {
-    wire_kinds.FILES: {"files", "details", "schema", "parts", "statistics", "group statistics"},
-    wire_kinds.APPLICATIONS: {"applications"},
-    wire_kinds.HISTORY: {"history"},
-    wire_kinds.ROW_GROUPS: set(),
-    wire_kinds.STATISTICS: set(),
-    wire_kinds.ROW_GROUP_STATISTICS: set(),
+    segments.FILES: {"files", "details", "schema", "parts", "statistics", "group statistics"},
+    segments.APPLICATIONS: {"applications"},
+    segments.HISTORY: {"history"},
+    segments.ROW_GROUPS: set(),
+    segments.STATISTICS: set(),
+    segments.ROW_GROUP_STATISTICS: set(),
 }
 
 
 def costs(piece):
     """What damage to a piece costs where no lower base gives it (docs/format.md, section 4.7)."""
-    if piece.kind == wire_kinds.SCHEMAS:
+    if piece.kind == segments.SCHEMAS:
         every = set(TRUTH) - {"head", "history", "applications"}
         return every
-    if piece.kind != wire_kinds.FILES:
+    if piece.kind != segments.FILES:
         return ABOUT[piece.kind]
     tables = [table for table in TABLES if piece.may_hold(table)]
     return {f"{what} {table}" for what in ABOUT[piece.kind] for table in tables} | {

@@ -14,8 +14,7 @@ from corpus import build_corpus
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import parse_log_object, parse_segment_name
 from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
-from lakelog.catalog.format.segment_bytes import decode_segment, encode_ipc
-from lakelog.catalog.format.wire_kinds import FILES, SCHEMAS
+from lakelog.catalog.format.segments import FILES, SCHEMAS, decode_segment, encode_ipc
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject, LakelogError, UsageError
 from lakelog.gc import Plan, plan_gc

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from asking import LOOSE, TRUTH, ask, damaged_answers, judge, put, small_log
-from lakelog.catalog.format.wire_kinds import (
+from lakelog.catalog.format.segments import (
     APPLICATIONS,
     FILES,
     HISTORY,

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from asking import LOOSE, TRUTH, judge
-from lakelog.catalog.format import wire_kinds
-from lakelog.catalog.format.segments import COLUMNS
-from lakelog.catalog.format.wire_kinds import (
+from lakelog.catalog.format import segments
+from lakelog.catalog.format.segments import (
     APPLICATIONS,
+    COLUMNS,
     FILES,
     HISTORY,
     REFERENCES,
@@ -30,7 +30,7 @@ from sample import EVERY, some
 
 OF_A_PART = (ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS)
 # The log that is lied about has no deletes and no definitions.
-KINDS = set(COLUMNS) - {wire_kinds.ROW_DELETES, wire_kinds.DEFINITIONS, wire_kinds.TOMBSTONES}
+KINDS = set(COLUMNS) - {segments.ROW_DELETES, segments.DEFINITIONS, segments.TOMBSTONES}
 
 
 def test_the_checkpoint_put_together_again_is_as_good_as_it_was():
@@ -74,19 +74,19 @@ def spoiled_columns() -> dict[str, tuple[int, Any]]:
         if kind not in KINDS - {REFERENCES}:
             continue
         for one in columns:
-            name, what = one.name, f"{wire_kinds.NAMES[kind]}.{one.name}"
+            name, what = one.name, f"{segments.NAMES[kind]}.{one.name}"
             found[f"{what} missing"] = kind, lambda t, n=name: t.drop_columns([n])
             found[f"{what} twice"] = kind, lambda t, n=name: t.append_column(n, t.column(n))
             found[f"{what} of another type"] = kind, lambda t, n=name: of_another_type(t, n)
             if not one.nullable:
                 found[f"{what} null"] = kind, lambda t, n=name: with_null(t, n)
-        found[f"{wire_kinds.NAMES[kind]} with a row less"] = kind, lambda t: t.slice(0, len(t) - 1)
-        found[f"{wire_kinds.NAMES[kind]} without its first row"] = kind, lambda t: t.slice(1)
-        found[f"{wire_kinds.NAMES[kind]} with a row twice"] = (
+        found[f"{segments.NAMES[kind]} with a row less"] = kind, lambda t: t.slice(0, len(t) - 1)
+        found[f"{segments.NAMES[kind]} without its first row"] = kind, lambda t: t.slice(1)
+        found[f"{segments.NAMES[kind]} with a row twice"] = (
             kind,
             lambda t: pa.concat_tables([t, t.slice(len(t) - 1)]),
         )
-        found[f"{wire_kinds.NAMES[kind]} the other way round"] = (
+        found[f"{segments.NAMES[kind]} the other way round"] = (
             kind,
             lambda t: t.take(list(reversed(range(len(t))))),
         )
@@ -95,7 +95,7 @@ def spoiled_columns() -> dict[str, tuple[int, Any]]:
         (ROW_GROUPS, "row"), (SCHEMAS, "revision"), (APPLICATIONS, "app_version"),
         (APPLICATIONS, "committed_at_us"), (HISTORY, "epoch"), (STATISTICS, "row_delta"),
     ):  # fmt: skip
-        found[f"{wire_kinds.NAMES[kind]}.{name} negative"] = (
+        found[f"{segments.NAMES[kind]}.{name} negative"] = (
             kind,
             lambda t, n=name: with_number(-1)(t, n),
         )
@@ -106,7 +106,7 @@ COLUMN_LIES = spoiled_columns()
 # Fewer rows, where the reference says so, are no lie: they say less. Nor is the last row of
 # STATISTICS twice: rows are told by their distance, so that it is of a file that is not there.
 SAY_LESS = {
-    f"{wire_kinds.NAMES[kind]} {what}"
+    f"{segments.NAMES[kind]} {what}"
     for kind in (*OF_A_PART, APPLICATIONS)
     for what in ("with a row less", "without its first row")
 } | {

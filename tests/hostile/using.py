@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog.ambient import SYSTEM
 from lakelog.catalog.format.names import check_path, escape_name
-from lakelog.catalog.format.segments import COUNTS, ORDER
-from lakelog.catalog.format.wire_kinds import (
+from lakelog.catalog.format.segments import (
     APPLICATIONS,
+    COUNTS,
     DEFINITIONS,
     FILES,
     HISTORY,
+    ORDER,
     REFERENCES,
     ROW_DELETES,
     ROW_GROUP_STATISTICS,

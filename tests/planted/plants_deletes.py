@@ -20,11 +20,11 @@ def gc_knows_no_objects_of_deletes() -> Any:
 @plant("tests/gc/test_gc_deletes.py::test_an_object_proves_that_the_log_was_longer")
 def objects_of_deletes_prove_nothing() -> Any:
     """A log that lost its end loses its bitmaps to gc as well."""
-    from lakelog.catalog.format import deletes_object
+    from lakelog.catalog.format import deletes
     from lakelog.errors import CorruptObject
 
     refused = CorruptObject("planted", key="")
-    return mock.patch.object(deletes_object, "decode_deletes", side_effect=refused)
+    return mock.patch.object(deletes, "decode_deletes", side_effect=refused)
 
 
 @plant("tests/catalog/test_deletes.py")

@@ -35,9 +35,9 @@ def paths_unchecked() -> Any:
 @plant("tests/catalog/test_ipc_guard.py")
 def bombs_unchecked() -> Any:
     """A segment may decode to any size."""
-    from lakelog.catalog.format import segment_bytes
+    from lakelog.catalog.format import segments
 
-    return mock.patch.object(segment_bytes, "check_ipc_sizes", return_value=None)
+    return mock.patch.object(segments, "check_ipc_sizes", return_value=None)
 
 
 @plant("tests/catalog/test_points_in_time.py")

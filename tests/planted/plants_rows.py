@@ -51,7 +51,7 @@ def all_that_footers_say_of_floats_is_believed() -> Any:
 def floats_of_added_files_are_believed() -> Any:
     """What a footer says of NaN counts in a file that is added, whoever wrote it."""
     from lakelog.catalog.data.footers import read
-    from lakelog.catalog.format.floats import tell_floats
+    from lakelog.catalog.format.statistics import tell_floats
 
     real = read.read_new_footer
 
@@ -182,9 +182,9 @@ def spark_skips_by_bounds_on_the_second_road() -> Any:
 @plant("tests/catalog/test_partition_names.py::test_columns_and_values_come_back")
 def values_name_partitions_as_they_are() -> Any:
     """Values stand in names of partitions unescaped, so that a `/` in one begins another."""
-    from lakelog.catalog.format import partition_names
+    from lakelog.catalog.format import names
 
-    return mock.patch.object(partition_names, "_escaped", lambda text: text)
+    return mock.patch.object(names, "_escaped", lambda text: text)
 
 
 @plant("tests/catalog/test_partition_by.py")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data.footers.read import read_footer
-from lakelog.catalog.format.deletes_object import decode_deletes
+from lakelog.catalog.format.deletes import decode_deletes
 from lakelog.catalog.format.names import parse_log_object
 from lakelog.errors import ConflictError, NotFoundError, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from lakelog.catalog.format import columns, names, objects, references, schema, segment_bytes
+from lakelog.catalog.format import columns, names, objects, pieces, schema, segments
 from lakelog.catalog.log import checkpoint, history, known_schemas, part
 from lakelog.errors import LakelogError
 
@@ -147,8 +147,8 @@ _ONCE = (
     (schema.decode_schema, _schema),
     (known_schemas.decode_schemas, _schemas),
     (history.transaction_row, _row),
-    (segment_bytes.decode_segment, _segment),
-    (references.decode_references, _references),
+    (segments.decode_segment, _segment),
+    (pieces.decode_references, _references),
     (objects.decode_transaction, _object),
     (objects.decode_checkpoint, _object),
 )

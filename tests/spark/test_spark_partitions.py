@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.data.partitioned import texts_of
-from lakelog.catalog.format.partition_names import partition_name
+from lakelog.catalog.format.names import partition_name
 from own_files import add_own
 
 SUMMER = dt.datetime(2026, 7, 1, 6, tzinfo=dt.UTC)

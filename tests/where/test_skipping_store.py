@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data import parquet
-from lakelog.catalog.format.wire_kinds import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
+from lakelog.catalog.format.segments import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from lakelog.catalog.log import piece_sink
 from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.errors import CorruptObject
