@@ -2,8 +2,8 @@
 
 from .base import Capabilities, ObjectInfo, Store
 from .open import open_store
+from .places import Opening, WideStore
 from .probe import probe, probe_names, store_time
-from .wide import Opening, WideStore
 
 __all__ = [
     "Capabilities",

@@ -1,4 +1,4 @@
-"""What a remote store's answer means to a caller: S3's, Google's and Azure's words for it."""
+"""Typed errors for the answers of remote stores: S3's, Google's and Azure's codes."""
 
 from __future__ import annotations
 
@@ -17,81 +17,35 @@ from ..errors import (
     UsageError,
 )
 
-DENIED = frozenset(
-    {
-        "AccessDenied",
-        "AccountProblem",
-        "AllAccessDisabled",
-        "ExpiredToken",
-        "Forbidden",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "InvalidSecurity",
-        "InvalidToken",
-        "NotSignedUp",
-        "RequestTimeTooSkewed",
-        "SignatureDoesNotMatch",
-        "TokenRefreshRequired",
-        "Unauthorized",
-    }
-)
+DENIED = frozenset({
+    "AccessDenied", "AccountProblem", "AllAccessDisabled", "ExpiredToken", "Forbidden",
+    "InvalidAccessKeyId", "InvalidClientTokenId", "InvalidSecurity", "InvalidToken", "NotSignedUp",
+    "RequestTimeTooSkewed", "SignatureDoesNotMatch", "TokenRefreshRequired", "Unauthorized",
+})  # fmt: skip
 ABSENT = frozenset({"NoSuchKey", "NotFound", "BlobNotFound"})
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 _EXISTS = frozenset({"PreconditionFailed", "BlobAlreadyExists"})
-_TRANSIENT = frozenset(
-    {
-        "BadDigest",
-        "ConditionalRequestConflict",  # two conditional writes met: S3 asks for another try
-        "IncompleteBody",
-        "OperationAborted",
-        "RequestTimeout",
-        "SlowDown",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequests",
-        "XAmzContentSHA256Mismatch",
-    }
-)
-_WRONG_REGION = frozenset(
-    {
-        "AuthorizationHeaderMalformed",
-        "IllegalLocationConstraintException",
-        "PermanentRedirect",
-        "301",
-        "307",
-    }
-)
+# ConditionalRequestConflict: two conditional writes met, and S3 asks for another try.
+_TRANSIENT = frozenset({
+    "BadDigest", "ConditionalRequestConflict", "IncompleteBody", "OperationAborted",
+    "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequests",
+    "XAmzContentSHA256Mismatch",
+})  # fmt: skip
+_WRONG_REGION = frozenset({
+    "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect",
+    "301", "307",
+})  # fmt: skip
 # Names of the clients' errors, of several packages; by name, so that none of them is imported.
-_UNANSWERED = frozenset(
-    {
-        "ClientConnectionError",
-        "ClientPayloadError",
-        "ConnectionError",
-        "FlexibleChecksumError",
-        "HTTPClientError",
-        "IncompleteRead",
-        "IncompleteReadError",
-        "ResponseParserError",
-        "ServiceRequestError",
-        "ServiceResponseError",
-        "TimeoutError",
-        "TransportError",
-    }
-)
-_NO_CREDENTIALS = frozenset(
-    {
-        "ClientAuthenticationError",
-        "CredentialRetrievalError",
-        "DefaultCredentialsError",
-        "NoCredentialsError",
-        "PartialCredentialsError",
-        "ProfileNotFound",
-        "RefreshError",
-        "SSOTokenLoadError",
-        "TokenRetrievalError",
-        "UnauthorizedSSOTokenError",
-    }
-)
+_UNANSWERED = frozenset({
+    "ClientConnectionError", "ClientPayloadError", "ConnectionError", "FlexibleChecksumError",
+    "HTTPClientError", "IncompleteRead", "IncompleteReadError", "ResponseParserError",
+    "ServiceRequestError", "ServiceResponseError", "TimeoutError", "TransportError",
+})  # fmt: skip
+_NO_CREDENTIALS = frozenset({
+    "ClientAuthenticationError", "CredentialRetrievalError", "DefaultCredentialsError",
+    "NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "RefreshError",
+    "SSOTokenLoadError", "TokenRetrievalError", "UnauthorizedSSOTokenError",
+})  # fmt: skip
 _UNKNOWN_OPTION = re.compile(r"unexpected keyword argument '([^']*)'")
 _OPTION_HINTS = {
     "s3": "Options are those of s3fs: endpoint_url, key, secret, token, profile, anon, "
@@ -106,7 +60,7 @@ _LOGIN_HINT = "pass them as storage options, or configure them as the store's ow
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the store said.
+    """An error code of the store.
 
     Attributes:
         code: Its word, or the status as text where it gave none (an answer to HEAD has no body).
@@ -118,17 +72,17 @@ class Answer:
 
 
 def is_absent(answer: Answer | None) -> bool:
-    """Whether the store said that there is no such object."""
+    """Whether the store has no such object."""
     return answer is not None and (answer.code in ABSENT or answer.code == "404")
 
 
 def is_refused(answer: Answer | None) -> bool:
-    """Whether the store said that it can't do what was asked."""
+    """Whether the store can't do this."""
     return answer is not None and (answer.code == "NotImplemented" or answer.status == 501)
 
 
 def is_bad_range(answer: Answer | None) -> bool:
-    """Whether the store said that the object has no such bytes."""
+    """Whether the object has no such bytes."""
     return answer is not None and (answer.code == "InvalidRange" or answer.status == 416)
 
 
@@ -145,16 +99,9 @@ def is_no_answer(error: BaseException) -> bool:
 
 
 def translate(answer: Answer, text: str, key: str, url: str) -> LakelogError:
-    """The typed error for an answer.
-
-    Args:
-        answer: What the store said.
-        text: The client's message.
-        key: About which object.
-        url: Of the store.
-    """
+    """The typed error for an answer about an object; `text` is the client's message."""
     code = answer.code
-    said = f"{code}: {text}"
+    reason = f"{code}: {text}"
     if code in _NO_BUCKET:
         return BucketNotFound("the bucket doesn't exist", key=url)
     if is_absent(answer):
@@ -162,22 +109,17 @@ def translate(answer: Answer, text: str, key: str, url: str) -> LakelogError:
     if code in _EXISTS or answer.status == 412:
         return ObjectExists("the object exists already", key=key)
     if code in DENIED or answer.status in {401, 403}:
-        return AccessDenied(f"the store refuses: {said}", key=key, hint=_DENIED_HINT)
+        return AccessDenied(f"the store refuses: {reason}", key=key, hint=_DENIED_HINT)
     if code in _WRONG_REGION:
-        return StorageError(f"the store is elsewhere: {said}", key=url, hint=_REGION_HINT)
+        return StorageError(f"the store is elsewhere: {reason}", key=url, hint=_REGION_HINT)
     if is_refused(answer):
-        return CapabilityMissing(f"the store can't do this: {said}", key=key)
-    return StorageError(f"the store failed: {said}", key=key)
+        return CapabilityMissing(f"the store can't do this: {reason}", key=key)
+    return StorageError(f"the store failed: {reason}", key=key)
 
 
 def options_refused(error: Exception, backend: str, url: str) -> LakelogError:
-    """The typed error for what a client's constructors say to options they don't know or can't use.
-
-    Args:
-        error: As it came.
-        backend: Whose options, as `Store.backend`.
-        url: Of the store.
-    """
+    """The typed error for what a client's constructors say to options they don't know or can't use;
+    `backend` is `Store.backend`."""
     unknown = _UNKNOWN_OPTION.search(str(error))
     if unknown:
         text = f"the {backend} backend has no storage option {unknown[1]!r}"
@@ -187,13 +129,7 @@ def options_refused(error: Exception, backend: str, url: str) -> LakelogError:
 
 
 def translate_client_error(error: Exception, key: str, url: str) -> LakelogError:
-    """The typed error for what a client raised without an answer of the store.
-
-    Args:
-        error: As it came.
-        key: About which object.
-        url: Of the store.
-    """
+    """The typed error for what a client raised without an answer of the store."""
     name = type(error).__name__
     if name in _NO_CREDENTIALS:
         return AccessDenied(f"no usable credentials: {error}", key=url, hint=_LOGIN_HINT)

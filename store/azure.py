@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import answers
 from .answers import Answer
-from .base import ONE_PUT_BYTES, ObjectInfo
+from .base import ONE_PUT_BYTES, ObjectInfo, in_utc
 from .object_store import ObjectStore
-from .server_clock import in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,10 +27,8 @@ class AzureStore(ObjectStore):
     An account with real folders lists a folder's content at the place of the folder's name.
 
     Args:
-        url: As `Store.url` gives it.
         bucket: The container, or `container@account.host`.
-        path: Prefix of every key, or empty.
-        options: Keyword arguments of adlfs's file system.
+        url, path, options: As for `ObjectStore`.
     """
 
     backend = "az"
@@ -66,18 +63,14 @@ class AzureStore(ObjectStore):
         return self._container.get_blob_client(self._base + key)
 
     async def _put(self, key: str, body: bytes, if_absent: bool) -> None:
-        async def attempt() -> None:
-            await self._blob(key).upload_blob(body, overwrite=not if_absent, **self._once)
-
-        await self._request(attempt)
+        await self._request(
+            lambda: self._blob(key).upload_blob(body, overwrite=not if_absent, **self._once)
+        )
 
     async def _get(self, key: str, start: int | None, end: int | None) -> bytes:
         if start is not None and start < 0:  # Azure can't count from the end
             start = max(0, (await self._head(key)).size_bytes + start)
         first = start or 0
-        if end is not None and end <= first:
-            await self._head(key)  # HTTP has no empty range
-            return b""
         length = None if end is None else end - first
 
         async def attempt() -> bytes:
@@ -126,17 +119,11 @@ class AzureStore(ObjectStore):
         return await self._request(attempt)
 
     async def _head(self, key: str) -> ObjectInfo:
-        async def attempt() -> Any:
-            return await self._blob(key).get_blob_properties(**self._once)
-
-        found = await self._request(attempt)
+        found = await self._request(lambda: self._blob(key).get_blob_properties(**self._once))
         return ObjectInfo(key, found.size, in_utc(found.last_modified))
 
     async def _remove(self, key: str) -> None:
-        async def attempt() -> None:
-            await self._blob(key).delete_blob(**self._once)
-
-        await self._request(attempt)
+        await self._request(lambda: self._blob(key).delete_blob(**self._once))
 
     def _answer_of(self, error: BaseException) -> Answer | None:
         status = getattr(error, "status_code", None)

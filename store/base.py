@@ -7,12 +7,16 @@ from many threads. Errors are of `lakelog.errors`: `ObjectNotFound`, `ObjectExis
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from ..errors import InvalidPath, UsageError
+
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Iterable, Iterator, Sequence
 
 # Inside a class with a method `list`, type checkers no longer take `list[...]` for the built-in.
@@ -186,7 +190,7 @@ class Store(ABC):
         return None
 
     def server_time(self) -> dt.datetime | None:
-        """What the store's own clock shows now; None if it has not told its time yet.
+        """What the store's own clock shows now; None if no answer has had a time yet.
 
         The time that the newest answer carried (to a second on remote stores), and what went by
         since on this machine's steady clock.
@@ -212,3 +216,133 @@ class Store(ABC):
         # Credentials would travel in the pickle. Who needs the store elsewhere passes its URL and
         # options openly.
         raise TypeError("a store can't be pickled: pass its URL and options and open it there")
+
+
+# --- The store's own clock ------------------------------------------------------------------------
+
+
+# BOOTTIME goes on while a laptop or a virtual machine sleeps.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class ServerClock:
+    """The time that the newest answer carried, and when it came; safe to use from many threads."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        # One tuple, so that no thread sees half of it.
+        self._seen: tuple[str | float, float] | None = None
+
+    def saw(self, shown: str | float | None) -> None:
+        """Keep the time of an answer that has just come.
+
+        Args:
+            shown: The `Date` header of the answer; or seconds since 1970; None: it has none.
+        """
+        if shown is not None:
+            self._seen = (shown, time.clock_gettime(_STEADY))
+
+    def now(self) -> dt.datetime | None:
+        """What the store's clock shows now; None if no answer had a readable time."""
+        seen = self._seen
+        if seen is None:
+            return None
+        shown, seen_s = seen
+        try:
+            if isinstance(shown, str):  # parsed here: thousands of answers come for one question
+                from email.utils import parsedate_to_datetime  # it imports sockets: 30 ms
+
+                at = parsedate_to_datetime(shown)
+            else:
+                at = dt.datetime.fromtimestamp(shown, dt.UTC)
+        except ValueError:
+            return None
+        return at.astimezone(dt.UTC) + dt.timedelta(seconds=time.clock_gettime(_STEADY) - seen_s)
+
+
+def in_utc(time: dt.datetime | None) -> dt.datetime | None:
+    """A time of a listing in UTC; None if it has none."""
+    return None if time is None else time.astimezone(dt.UTC)
+
+
+# --- The grammar of keys --------------------------------------------------------------------------
+#
+# Checked before any backend sees a key. One that a file system or a client library would resolve
+# (`..`, a leading `/`, an empty segment) could name an object of another writer or a file outside
+# the root.
+
+
+# An empty segment, `.` or `..`; NUL, which ends a path in C.
+_BAD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\x00")
+
+
+def check_key(key: str) -> str:
+    """Return `key` if it can name an object.
+
+    Raises:
+        InvalidPath: An empty, `.` or `..` segment, a leading or trailing `/`, NUL, or text that
+            has no UTF-8 form.
+    """
+    if _BAD.search(key) or not is_utf8(key):
+        raise InvalidPath(
+            "not a valid key: no segment is empty, '.' or '..', and the text is UTF-8",
+            key=ascii(key),
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return `prefix` if it can start a listing: empty, or a valid key and a `/`.
+
+    Raises:
+        InvalidPath: It doesn't end in `/` (then `a` would list `a-old/` too), or breaks the
+            grammar of keys.
+    """
+    if not prefix:
+        return prefix
+    if not prefix.endswith("/"):
+        raise InvalidPath("a listing prefix ends in '/'", key=ascii(prefix))
+    check_key(prefix[:-1])
+    return prefix
+
+
+def check_listing(prefix: str, first_page: int) -> str:
+    """Return `prefix` if objects can be listed by it: as `check_prefix`, or the start of a name.
+
+    Raises:
+        UsageError: No page has so few keys.
+        InvalidPath: It has no `/` (then `a` would list `a-old/` too), or breaks the grammar of
+            keys.
+    """
+    if first_page < 1:
+        raise UsageError(f"a page holds at least 1 key, not {first_page}")
+    if not prefix or prefix.endswith("/"):
+        return check_prefix(prefix)
+    if "/" not in prefix:
+        raise InvalidPath(
+            "a listing prefix ends in '/', or has a '/' before the start of a name",
+            key=ascii(prefix),
+        )
+    return check_key(prefix)
+
+
+def check_range(start: int | None, end: int | None) -> None:
+    """Refuse the ranges that no store serves in one request.
+
+    Raises:
+        UsageError: `end` is negative, or comes with a negative `start`.
+    """
+    if end is not None and (end < 0 or (start is not None and start < 0)):
+        raise UsageError(f"not a byte range: start={start}, end={end}")
+
+
+def is_utf8(text: str) -> bool:
+    """Whether the text has a UTF-8 form: not so for undecodable file names."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from . import answers
 from .answers import Answer
 from .base import ObjectInfo
-from .object_store import ObjectStore
+from .object_store import ObjectStore, range_header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,17 +108,9 @@ class GcsStore(ObjectStore):
         media = {"alt": "media"}
         if start is None and end is None:
             return (await self._call("GET", self._path(key), media))[1]
-        if end is not None and end <= (start or 0):
-            await self._head(key)  # HTTP has no empty range
-            return b""
-        if start is not None and start < 0:
-            ranged = f"bytes={start}"
-        else:
-            ranged = f"bytes={start or 0}-{'' if end is None else end - 1}"
+        ranged = {"Range": range_header(start, end)}
         try:
-            headers, body = await self._call(
-                "GET", self._path(key), media, headers={"Range": ranged}
-            )
+            headers, body = await self._call("GET", self._path(key), media, headers=ranged)
         except GcsRefusal as error:
             if not answers.is_bad_range(error.answer):
                 raise

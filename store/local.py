@@ -8,7 +8,7 @@ backend gives neither.
 Symbolic links below the root are not followed: one that leads out would let a key read or write
 any file. The root itself may be one.
 
-A root that was seen and then is unmounted or moved away is not made anew.
+A root that was seen and then is unmounted or moved away is not created again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,31 @@ import contextlib
 import datetime as dt
 import errno
 import os
+import re
 import stat
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import CapabilityMissing, InvalidPath, ObjectExists, ObjectNotFound, StorageError
-from . import local_files as files
-from .base import PAGE_KEYS, ObjectInfo, Store
-from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range, is_utf8
-from .local_files import FOLDER, entries
-from .server_clock import ServerClock
+from ..errors import (
+    AccessDenied,
+    CapabilityMissing,
+    InvalidPath,
+    LakelogError,
+    ObjectExists,
+    ObjectNotFound,
+    StorageError,
+)
+from .base import (
+    PAGE_KEYS,
+    ObjectInfo,
+    ServerClock,
+    Store,
+    check_key,
+    check_listing,
+    check_prefix,
+    check_range,
+    is_utf8,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -78,16 +94,16 @@ class LocalStore(Store):
                 self._folders.clear()
                 self._put(key, body, if_absent)
         except OSError as error:
-            files.fail(error, key, "write")
+            fail(error, key, "write")
 
     def _put(self, key: str, body: bytes, if_absent: bool) -> None:
         folder = key.rpartition("/")[0]
         for needed in (folder, _TMP):
             if needed not in self._folders:
                 self._make_folder(needed, key)
-        temporary = f"{self._base}{_TMP}/{os.urandom(files.TMP_NAME_BYTES).hex()}"
+        temporary = f"{self._base}{_TMP}/{os.urandom(TMP_NAME_BYTES).hex()}"
         try:
-            written_s = files.write_file(temporary, body)
+            written_s = write_file(temporary, body)
             self._clock.saw(written_s)
             if if_absent:
                 self._link(temporary, key)
@@ -110,7 +126,7 @@ class LocalStore(Store):
         self._sync(folder, key)
         if not self._swept:
             self._swept = True
-            files.sweep(self._base + _TMP, written_s)
+            sweep(self._base + _TMP, written_s)
 
     def _sync(self, folder: str, key: str) -> None:
         """Make the name of an object durable that is there by now.
@@ -119,7 +135,7 @@ class LocalStore(Store):
             StorageError: Never `AccessDenied`: callers take that for "nothing was written".
         """
         try:
-            files.sync_folder(self._base + folder)
+            sync_folder(self._base + folder)
         except OSError as error:
             raise StorageError(
                 f"the object may be there, but its folder can't be synced: {error.strerror}",
@@ -151,7 +167,7 @@ class LocalStore(Store):
             StorageError: It was there and is not, or is another folder by now.
         """
         known = self._identity  # before the look: another thread may be making the root
-        identity = files.identity(self._root)
+        identity = folder_identity(self._root)
         if known is None:
             self._identity = identity or self._identity
         elif identity != known:
@@ -170,7 +186,7 @@ class LocalStore(Store):
             key: Of the object it is for.
         """
         if not self._see_root(key):
-            files.make_durable(self._root)
+            make_durable(self._root)
             self._see_root(key)
         path, done = self._root, ""
         for name in folder.split("/") if folder else ():
@@ -181,9 +197,9 @@ class LocalStore(Store):
             try:
                 os.mkdir(path)
             except FileExistsError:
-                files.refuse_link(path, done)
+                refuse_link(path, done)
             # Also where it existed: another process may have made it and not have synced yet.
-            files.sync_folder(parent)
+            sync_folder(parent)
             self._folders.add(done)
         self._folders.add(folder)
 
@@ -199,8 +215,8 @@ class LocalStore(Store):
             except ObjectNotFound:
                 gone.add(key)
             except OSError as error:
-                if error.errno not in files.ABSENT and not os.path.isdir(self._base + key):
-                    files.fail(error, key, "delete")
+                if error.errno not in ABSENT and not os.path.isdir(self._base + key):
+                    fail(error, key, "delete")
                 gone.add(key)
         return frozenset(gone)
 
@@ -211,17 +227,17 @@ class LocalStore(Store):
         check_range(start, end)
         path = self._path(key)
         try:
-            descriptor = os.open(path, files.READ)
+            descriptor = os.open(path, READ)
             try:
                 if start is None and end is None:
-                    return files.read_all(descriptor)
-                size_bytes = files.file_status(descriptor).st_size
+                    return read_all(descriptor)
+                size_bytes = file_status(descriptor).st_size
                 first, last, _ = slice(start, end).indices(size_bytes)
-                return files.read_range(descriptor, first, last)
+                return read_range(descriptor, first, last)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            files.fail(error, key, "read")
+            fail(error, key, "read")
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Read whole files one after the other: threads would only add switching.
@@ -229,21 +245,21 @@ class LocalStore(Store):
         See `Store.get_many`.
         """
         found: list[bytes | None] = []
-        open_file, close, flags = os.open, os.close, files.READ
-        read_all, path_of = files.read_all, self._path
+        open_file, close, flags = os.open, os.close, READ
+        read, path_of = read_all, self._path
         for key in keys:
             body = None
             try:
                 descriptor = open_file(path_of(key), flags)
                 try:
-                    body = read_all(descriptor)
+                    body = read(descriptor)
                 finally:
                     close(descriptor)
             except ObjectNotFound:
                 pass
             except OSError as error:
-                if error.errno not in files.ABSENT:
-                    files.fail(error, key, "read")
+                if error.errno not in ABSENT:
+                    fail(error, key, "read")
             found.append(body)
         return found
 
@@ -253,14 +269,12 @@ class LocalStore(Store):
         try:
             found = os.lstat(path)
         except OSError as error:
-            files.fail(error, key, "read")
+            fail(error, key, "read")
         if stat.S_ISLNK(found.st_mode):
-            raise files.link_refused(key)
+            raise link_refused(key)
         if not stat.S_ISREG(found.st_mode):
             raise ObjectNotFound("no such object (a folder has this name)", key=key)
-        return ObjectInfo(
-            key, found.st_size, dt.datetime.fromtimestamp(files.arrived_s(found), dt.UTC)
-        )
+        return ObjectInfo(key, found.st_size, dt.datetime.fromtimestamp(arrived_s(found), dt.UTC))
 
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         """The file, read by Arrow's own code; see `Store.open_input`."""
@@ -270,14 +284,13 @@ class LocalStore(Store):
         try:
             return pa.OSFile(self._base + key, "rb")
         except OSError as error:
-            files.fail(error, key, "read")
+            fail(error, key, "read")
 
     def object_url(self, key: str) -> str:
         """The absolute path: what Spark, Arrow and DuckDB open."""
         return self._base + check_key(key)
 
     def local_path(self, key: str) -> str:
-        """The absolute path; see `Store.local_path`."""
         return self.object_url(key)
 
     def above(self, levels: int) -> LocalStore | None:
@@ -295,15 +308,14 @@ class LocalStore(Store):
         Not one moment in time: the scan may miss a file that another process writes meanwhile,
         and yet show a later one.
         """
-        check_first_page(first_page)
-        return self._listed(check_list_prefix(prefix), after, first_page)
+        return self._listed(check_listing(prefix, first_page), after, first_page)
 
     def _listed(self, prefix: str, after: str | None, first_page: int) -> Iterator[ObjectInfo]:
         try:
             if self._is_folder(prefix.rpartition("/")[0]):
-                yield from scan(self._base, prefix, after, first_page, hidden=_TMP)
+                yield from _scan(self._base, prefix, after, first_page)
         except OSError as error:
-            files.fail(error, prefix, "list")
+            fail(error, prefix, "list")
 
     def list_folders(self, prefix: str) -> Names:
         """Names of the folders directly below `prefix`; see `Store.list_folders`."""
@@ -311,9 +323,9 @@ class LocalStore(Store):
         try:
             if not self._is_folder(prefix[:-1]):
                 return []
-            names = files.folder_names(self._base + prefix)
+            names = folder_names(self._base + prefix)
         except OSError as error:
-            files.fail(error, prefix, "list")
+            fail(error, prefix, "list")
         return sorted(name for name in names if prefix or name != _TMP)
 
     def server_time(self) -> dt.datetime | None:
@@ -337,7 +349,7 @@ class LocalStore(Store):
     def _is_folder(self, folder: str) -> bool:
         """Whether the folder exists; a symbolic link on the way is refused."""
         if self._identity is None:  # else folders could be known of a root that is not
-            self._identity = files.identity(self._root) or self._identity
+            self._identity = folder_identity(self._root) or self._identity
         path, done = self._root, ""
         for name in folder.split("/") if folder else ():
             path = f"{path}/{name}"
@@ -345,7 +357,7 @@ class LocalStore(Store):
             if done in self._folders:
                 continue
             try:
-                files.refuse_link(path, done)
+                refuse_link(path, done)
             except (FileNotFoundError, NotADirectoryError):
                 return False
             self._folders.add(done)
@@ -359,36 +371,27 @@ class LocalStore(Store):
 # between two pages, so an abandoned iterator holds nothing.
 
 
-def scan(
-    base: str, prefix: str, after: str | None, first_page: int, *, hidden: str
-) -> Iterator[ObjectInfo]:
+def _scan(base: str, prefix: str, after: str | None, first_page: int) -> Iterator[ObjectInfo]:
     """All regular files whose key starts with `prefix` and is greater than `after`, by key.
 
     Symbolic links are left out, and so are names that have no UTF-8 form. A folder that vanishes
     meanwhile is no error.
-
-    Args:
-        base: Path of the root, with a trailing `/`.
-        prefix: A key prefix.
-        after: A key, or None.
-        first_page: How many files of a folder are looked up at first.
-        hidden: Name of a folder in the root to leave out.
     """
     folder = prefix[: prefix.rfind("/") + 1]
-    names = _names(base, folder, prefix[len(folder) :], after, hidden)
+    names = _names(base, folder, prefix[len(folder) :], after)
     pending = [_walk(base, folder, names, first_page)]
     while pending:  # a list of generators: folders nest deeper than Python's calls may
         step = next(pending[-1], None)
         if step is None:
             pending.pop()
         elif isinstance(step, str):
-            names = _names(base, step, "", after, hidden)
+            names = _names(base, step, "", after)
             pending.append(_walk(base, step, names, first_page))
         else:
             yield step
 
 
-def _names(base: str, folder: str, start: str, after: str | None, hidden: str) -> list[str]:
+def _names(base: str, folder: str, start: str, after: str | None) -> list[str]:
     """Names in a folder that may lead to an object, those of folders with `/`, in order of keys."""
     found = []
     for entry in entries(base + folder):
@@ -398,7 +401,7 @@ def _names(base: str, folder: str, start: str, after: str | None, hidden: str) -
         if entry.is_file(follow_symlinks=False):
             if after is None or folder + name > after:
                 found.append(name)
-        elif entry.is_dir(follow_symlinks=False) and folder + name != hidden:
+        elif entry.is_dir(follow_symlinks=False) and folder + name != _TMP:
             name += "/"
             if after is None or not _all_before(folder + name, after):
                 found.append(name)
@@ -428,7 +431,6 @@ def _look_up(base: str, folder: str, names: Sequence[str]) -> dict[str, ObjectIn
     """Sizes and times of the files among `names` that are still there."""
     found: dict[str, ObjectInfo] = {}
     time_of, utc, status_of = dt.datetime.fromtimestamp, dt.UTC, os.stat
-    arrived_s = files.arrived_s
     try:
         descriptor = os.open(base + folder, FOLDER | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
@@ -453,3 +455,227 @@ def _look_up(base: str, folder: str, names: Sequence[str]) -> dict[str, ObjectIn
 def _all_before(folder: str, after: str) -> bool:
     """Whether no key that starts with `folder` can be greater than `after`."""
     return folder <= after and not after.startswith(folder)
+
+
+# --- System calls, each with what is easily forgotten about it ------------------------------------
+
+
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
+TMP_NAME_BYTES = 12
+_TMP_NAME = re.compile(rf"[0-9a-f]{{{2 * TMP_NAME_BYTES}}}")
+_TMP_AGE_S = 24 * 3600.0
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ_SIZE_BYTES = 1 << 16
+_CANT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
+
+
+class LinkWarning(UserWarning):
+    """A symbolic link to a folder was left out of a listing."""
+
+
+def arrived_s(status: os.stat_result) -> float:
+    """When a file came to be where it is, or later: a file that is moved, or unpacked, keeps the
+    time at which its bytes were written, perhaps years ago, but nobody can set the time at which
+    its inode changed.
+    """
+    return max(status.st_mtime, status.st_ctime)
+
+
+def write_file(path: str, body: bytes) -> float:
+    """Create a file and bring its bytes to the disk.
+
+    Returns:
+        Its modification time: the file system's own now.
+    """
+    descriptor = os.open(path, _CREATE, 0o666)
+    try:
+        view = memoryview(body).cast("B")
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+        return os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: str) -> None:
+    """Bring the names in a folder to the disk, where the file system can."""
+    descriptor = os.open(path, FOLDER)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANT_SYNC:  # some network file systems are always in sync
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def folder_identity(folder: str) -> tuple[int, int] | None:
+    """Device and inode of a folder; None if it isn't there."""
+    try:
+        status = os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def make_durable(path: str) -> None:
+    """Make a folder and its parents, and bring what names them to the disk."""
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        make_durable(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+    sync_folder(parent)
+
+
+def sweep(folder: str, now_s: float) -> None:
+    """Remove the temporary files that killed writers left behind a day ago or earlier.
+
+    A writer that was merely asleep for so long finds its file gone and writes it again.
+
+    Args:
+        now_s: By the file system's own clock.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _TMP_NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                age_s = now_s - entry.stat(follow_symlinks=False).st_mtime
+                if age_s > _TMP_AGE_S:
+                    os.unlink(entry.path)
+
+
+def read_all(descriptor: int) -> bytes:
+    """Read an open file from its start to its end."""
+    body = os.read(descriptor, _READ_SIZE_BYTES)
+    if len(body) < _READ_SIZE_BYTES:  # a regular file reads short only at its end
+        return body
+    # From the start again: a large file is read in one piece then, and copied nowhere.
+    return read_range(descriptor, 0, os.fstat(descriptor).st_size)
+
+
+def read_range(descriptor: int, first: int, last: int) -> bytes:
+    """Read the bytes from `first` up to `last`, or to the end of the file."""
+    parts: list[bytes] = []
+    while first < last:
+        part = os.pread(descriptor, last - first, first)
+        if not part:
+            break
+        parts.append(part)
+        first += len(part)
+    return b"".join(parts)
+
+
+def file_status(descriptor: int) -> os.stat_result:
+    """The status of an open file; a folder, which can be opened too, is refused."""
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return status
+
+
+def folder_names(path: str) -> list[str]:
+    """Names of the folders in a folder, in no order; nothing if it has just vanished.
+
+    Symbolic links are left out: of one that leads to a folder a `LinkWarning` tells, since it may
+    be meant for a writer or database of the catalog.
+    """
+    names = []
+    for entry in entries(path):
+        if not is_utf8(entry.name):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            names.append(entry.name)
+        elif entry.is_symlink() and _leads_to_folder(entry):
+            where = os.path.join(path, entry.name)
+            text = f"{where} is a symbolic link to a folder: not followed, and left out"
+            warnings.warn(f"{text}. {_INSTEAD_OF_LINK}", LinkWarning, stacklevel=4)
+    return names
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a loop, or not allowed to look
+        return False
+
+
+def entries(path: str) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder, in no order; nothing if it is not there, or no folder."""
+    try:
+        descriptor = os.open(path, FOLDER | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        # By descriptor: `stat` of an entry then needs no walk from the root of the file system.
+        with os.scandir(descriptor) as found:
+            yield from found
+    finally:
+        os.close(descriptor)
+
+
+def refuse_link(path: str, folder: str) -> None:
+    """Refuse a path that is a symbolic link, or no folder.
+
+    Raises:
+        AccessDenied: It is a link.
+        NotADirectoryError: It is something else.
+    """
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        raise link_refused(folder)
+    if not stat.S_ISDIR(mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+
+def link_refused(key: str) -> AccessDenied:
+    """The error for a symbolic link."""
+    return AccessDenied(
+        "a symbolic link below the root is not followed",
+        key=key,
+        hint=_INSTEAD_OF_LINK,
+    )
+
+
+def fail(error: OSError, key: str, verb: str) -> NoReturn:
+    """Raise the typed error for an error of the operating system.
+
+    Args:
+        verb: What was tried: `read`, `write`, `list` or `delete`.
+    """
+    code, text = error.errno, error.strerror or type(error).__name__
+    failure: LakelogError
+    if code in ABSENT and verb != "write":
+        failure = ObjectNotFound("no such object", key=key)
+    elif code == errno.ELOOP:
+        failure = link_refused(key)
+    elif code in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        failure = AccessDenied(f"not allowed to {verb}: {text}", key=key, hint=_HINTS[code])
+    else:
+        failure = StorageError(f"can't {verb}: {text}", key=key, hint=_HINTS.get(code or 0))
+    try:
+        raise failure from error
+    finally:
+        del failure, error  # else the error and this frame hold each other, and all callers' frames
+
+
+_INSTEAD_OF_LINK = (
+    "Put the files themselves there (or mount the folder there), or open the catalog at the link's "
+    "target"
+)
+_BOTH = "a file system can't have a file and a folder of one name: use another name"
+_PERMISSIONS = "check the owner and the permissions of this file and of the folders above it"
+_HINTS = {
+    errno.EACCES: _PERMISSIONS,
+    errno.EPERM: _PERMISSIONS,
+    errno.EROFS: "this file system is mounted read-only: mount it for writing",
+    errno.ENOSPC: "the disk is full: free some space, then repeat the call",
+    errno.EDQUOT: "the disk quota is used up: free some space, then repeat the call",
+    errno.EMFILE: "this process has too many files open: raise `ulimit -n`",
+    errno.EISDIR: _BOTH,
+    errno.ENOTDIR: _BOTH,
+    errno.ENAMETOOLONG: "file systems allow 255 bytes a name: use a shorter one",
+    errno.EXDEV: "a folder below the root is another file system: open the catalog inside it",
+}

@@ -12,8 +12,15 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ObjectExists, ObjectNotFound
-from .base import PAGE_KEYS, ObjectInfo, Store
-from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range
+from .base import (
+    PAGE_KEYS,
+    ObjectInfo,
+    Store,
+    check_key,
+    check_listing,
+    check_prefix,
+    check_range,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,8 +75,7 @@ class MemoryStore(Store):
         self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
     ) -> Iterator[ObjectInfo]:
         """All objects below `prefix`, of the moment the first one is wanted; see `Store.list`."""
-        check_first_page(first_page)
-        return self._listed(check_list_prefix(prefix), after)
+        return self._listed(check_listing(prefix, first_page), after)
 
     def _listed(self, prefix: str, after: str | None) -> Iterator[ObjectInfo]:
         with self._lock:

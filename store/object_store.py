@@ -6,21 +6,29 @@ store of the process.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import re
+import secrets
+import time
 from abc import abstractmethod
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from ..errors import LakelogError, ObjectExists, ObjectNotFound, StorageError
 from . import answers
-from .base import PAGE_KEYS, Store
-from .keys import check_first_page, check_key, check_list_prefix, check_prefix, check_range
-from .parallel import in_parallel
-from .retry import REPEATED, RetryPolicy, retry
-from .server_clock import ServerClock
+from .base import (
+    PAGE_KEYS,
+    ServerClock,
+    Store,
+    check_key,
+    check_listing,
+    check_prefix,
+    check_range,
+)
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -68,13 +76,7 @@ class ObjectStore(Store):
 
     order: Order = "bytes"
 
-    def __init__(
-        self,
-        url: str,
-        bucket: str,
-        path: str,
-        options: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, url: str, bucket: str, path: str, options: Mapping[str, Any]) -> None:
         self.url = url
         self._bucket = bucket
         self._base = f"{path}/" if path else ""
@@ -93,7 +95,8 @@ class ObjectStore(Store):
     async def _put(self, key: str, body: bytes, if_absent: bool) -> None: ...
 
     @abstractmethod
-    async def _get(self, key: str, start: int | None, end: int | None) -> bytes: ...
+    async def _get(self, key: str, start: int | None, end: int | None) -> bytes:
+        """The range isn't empty."""
 
     @abstractmethod
     async def _page(
@@ -123,7 +126,7 @@ class ObjectStore(Store):
 
     @abstractmethod
     def _answer_of(self, error: BaseException) -> Answer | None:
-        """What the store said in a client's error; None if it said nothing."""
+        """The store's answer in a client's error; None if there is none."""
 
     async def _delete(self, key: str) -> None:
         try:
@@ -138,7 +141,6 @@ class ObjectStore(Store):
     # --- the interface ---
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
-        """Write an object; see `Store.put`."""
         try:
             self._run(check_key(key), self._put, key, bytes(body), if_absent)
         except ObjectExists:
@@ -154,6 +156,9 @@ class ObjectStore(Store):
     def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
         """Read an object or a range of it; see `Store.get`."""
         check_range(start, end)
+        if end is not None and end <= (start or 0):
+            self.head(key)  # HTTP has no empty range
+            return b""
         return self._run(check_key(key), self._get, key, start, end)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
@@ -165,11 +170,9 @@ class ObjectStore(Store):
         return self._run(keys[0], self._for_each, self._get_or_none, keys)
 
     def list_folders(self, prefix: str) -> Names:
-        """Names of the folders directly below `prefix`; see `Store.list_folders`."""
         return sorted(self._run(check_prefix(prefix), self._list_folders, prefix) - {""})
 
     def head(self, key: str) -> ObjectInfo:
-        """Size and time of one object; see `Store.head`."""
         return self._run(check_key(key), self._head, key)
 
     def delete(self, keys: Iterable[str], *, ordered: bool = True) -> None:
@@ -323,14 +326,13 @@ class ObjectStore(Store):
         self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS
     ) -> Iterator[ObjectInfo]:
         """All objects below `prefix`, page by page; see `Store.list`."""
-        check_list_prefix(prefix)
-        pages = self._pages(prefix, after, check_first_page(first_page))
+        pages = self._pages(check_listing(prefix, first_page), after, first_page)
         return in_order(pages, prefix, after, self.order, self.url)
 
 
 # --- Pages ----------------------------------------------------------------------------------------
 #
-# No server is trusted to start where it was told to, to list each key once, or to keep the order.
+# No server is trusted to start where it should, to list each key once, or to keep the order.
 # A page is sorted here. That pages follow one another in order is checked, because what was handed
 # out can't be taken back.
 
@@ -342,10 +344,7 @@ def in_order(
 
     Args:
         pages: Fetches a page each time it is asked.
-        prefix: As the caller of `Store.list` gave it.
-        after: Likewise.
         order: What the store promises.
-        url: Of the store.
     Raises:
         StorageError: A page goes back behind what was handed out already.
     """
@@ -391,6 +390,13 @@ def _of_one_folder(page: Sequence[ObjectInfo], prefix: str) -> bool:
 # --- Ranges ---------------------------------------------------------------------------------------
 
 
+def range_header(start: int | None, end: int | None) -> str:
+    """The HTTP header `Range` of a range that isn't empty."""
+    if start is not None and start < 0:
+        return f"bytes={start}"
+    return f"bytes={start or 0}-{'' if end is None else end - 1}"
+
+
 class RangeFile(io.RawIOBase):
     """Seekable reading of one object, through `Store.get`.
 
@@ -399,9 +405,7 @@ class RangeFile(io.RawIOBase):
     larger than a block comes whole. Like any file, one object is for one thread at a time.
 
     Args:
-        store: Where the object is.
-        key: Its name.
-        size_bytes: Its exact size.
+        size_bytes: The exact size of the object.
     Requests: 1 GET per read that the last block doesn't answer.
     """
 
@@ -415,11 +419,9 @@ class RangeFile(io.RawIOBase):
         self._block_start = 0
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
         return True
 
     def size(self) -> int:
@@ -525,3 +527,93 @@ def _secrets(value: Any, *, inside: bool) -> Iterator[str]:
     elif isinstance(value, str):
         found = [value] if inside else _URL_PASSWORD.findall(value)
         yield from (secret for secret in found if len(secret) >= _SHORTEST)
+
+
+# --- Retries --------------------------------------------------------------------------------------
+
+
+_random = secrets.SystemRandom()
+REPEATED = "_lakelog_repeated"  # set on an error that ended a second or later attempt
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long to insist.
+
+    Attributes:
+        attempts: At most so many, the first one included; at least 1.
+        first_wait_s: The upper bound of the first wait; it doubles each time.
+        longest_wait_s: The bound never grows beyond.
+        budget_s: After this time since the start no attempt follows a failed one, except that the
+            first failure always gets its one retry.
+    """
+
+    attempts: int = 6
+    first_wait_s: float = 0.1
+    longest_wait_s: float = 2.0
+    budget_s: float = 10.0
+
+
+async def retry(
+    operation: Callable[[], Awaitable[T]],
+    is_transient: Callable[[Exception], bool],
+    policy: RetryPolicy,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock_s: Callable[[], float] = time.monotonic,
+) -> T:
+    """Run `operation` until it succeeds, fails for good, or the policy says stop.
+
+    Args:
+        operation: Makes one attempt each time it is called.
+        is_transient: Whether an error is worth another attempt.
+        policy: When to stop.
+        sleep: Injected in tests.
+        clock_s: A monotonic clock; injected in tests.
+    Raises:
+        Exception: The error of the last attempt, as it was.
+    """
+    start_s = clock_s()
+    attempt = 1
+    while True:
+        try:
+            return await operation()
+        except Exception as error:
+            late = attempt > 1 and clock_s() - start_s >= policy.budget_s
+            if attempt > 1:
+                setattr(error, REPEATED, True)
+            if attempt >= policy.attempts or late or not is_transient(error):
+                raise
+        bound_s = min(policy.first_wait_s * 2 ** (attempt - 1), policy.longest_wait_s)
+        await sleep(_random.uniform(0, bound_s))
+        attempt += 1
+
+
+# --- Many requests at a time ----------------------------------------------------------------------
+
+
+U = TypeVar("U")
+
+
+async def in_parallel(work: Callable[[U], Awaitable[T]], items: Iterable[U], limit: int) -> list[T]:
+    """Run `work` on every item, at most `limit` at a time.
+
+    Returns:
+        The results, in the order of `items`.
+    Raises:
+        Exception: The first failure; what still runs is cancelled and waited for.
+    """
+    gate = asyncio.Semaphore(limit)
+
+    async def one(item: U) -> T:
+        async with gate:
+            return await work(item)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InvalidPath, InvalidUrl
-from .backends import BACKENDS, open_backend
-from .keys import check_key
+from ..errors import InvalidPath, InvalidUrl, MissingDependency
+from .base import check_key
 from .local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .base import Store
+
+
+class Backend(NamedTuple):
+    """What is needed to open one kind of remote store. A new kind is a row of `BACKENDS` and a
+    module.
+
+    Attributes:
+        package: The fsspec file system's package.
+        module: The module of this package with a class `BackendStore(url, bucket, path, options)`,
+            and what to install: `lakelog[<module>]`.
+        scheme: The usual spelling of its URLs; None: as the caller wrote it.
+    """
+
+    package: str
+    module: str
+    scheme: str | None
+
+
+_S3 = Backend("s3fs", "s3", "s3")
+_GCS = Backend("gcsfs", "gcs", "gs")
+_AZURE = Backend("adlfs", "azure", None)
+BACKENDS = {
+    "s3": _S3, "s3a": _S3, "gs": _GCS, "gcs": _GCS, "az": _AZURE, "abfs": _AZURE, "abfss": _AZURE,
+}  # fmt: skip
+
+
+def open_backend(scheme: str, bucket: str, path: str, options: Mapping[str, Any]) -> Store:
+    """Open a remote store.
+
+    Args:
+        scheme: A key of `BACKENDS`.
+        bucket: Bucket or container, as the URL has it.
+        path: Prefix of every key, without slashes at its ends; may be empty.
+        options: Keyword arguments of the fsspec file system.
+    Raises:
+        MissingDependency: The backend's package isn't installed.
+    """
+    backend = BACKENDS[scheme]
+    try:
+        importlib.import_module(backend.package)
+    except ImportError as error:
+        raise MissingDependency(
+            f"{scheme}:// needs the package {backend.package}",
+            hint=f"pip install 'lakelog[{backend.module}]'",
+        ) from error
+    module = importlib.import_module(f".{backend.module}", __package__)
+    url = f"{backend.scheme or scheme}://{bucket}/{path}".rstrip("/")
+    store: Store = module.BackendStore(url, bucket, path, options)
+    return store
+
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SCHEMES = ("file", "memory", *BACKENDS)

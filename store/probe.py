@@ -54,7 +54,7 @@ def probe(
         allowed to delete; the detail names what was left behind.
     Raises:
         AccessDenied: Writing or reading is not allowed here.
-        StorageError: The store failed, or said three times what can't be; nothing is known.
+        StorageError: The store failed, or answered three times what can't be; nothing is known.
     Requests: 2 PUT, 1 GET, 1 DELETE, and 1 PUT more where put-if-absent is ignored; none if this
         store object was probed before.
     """

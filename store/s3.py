@@ -8,15 +8,17 @@ the errors of a batch of deletions.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from botocore.parsers import ResponseParserError
 
 from ..errors import AccessDenied, StorageError
-from . import answers, s3_listing
+from . import answers
 from .answers import Answer
-from .base import ONE_PUT_BYTES, ObjectInfo
-from .object_store import PARALLEL_REQUESTS, ObjectStore
-from .parallel import in_parallel
-from .server_clock import in_utc
+from .base import ONE_PUT_BYTES, ObjectInfo, in_utc
+from .object_store import PARALLEL_REQUESTS, ObjectStore, in_parallel, range_header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,14 +31,7 @@ _SIGNS_OF_A_LISTING = frozenset({"IsTruncated", "Name", "KeyCount", "Contents"})
 
 
 class S3Store(ObjectStore):
-    """Objects of an S3 bucket.
-
-    Args:
-        url: As `Store.url` gives it.
-        bucket: Its name.
-        path: Prefix of every key, or empty.
-        options: Keyword arguments of s3fs's file system.
-    """
+    """Objects of an S3 bucket."""
 
     backend = "s3"
     one_put_bytes = ONE_PUT_BYTES  # larger bodies are sent in parts
@@ -72,7 +67,7 @@ class S3Store(ObjectStore):
         filesystem = self._filesystem
         if method == "list_objects_v2":
             await filesystem.set_session()
-            s3_listing.read_quickly(filesystem._s3)
+            read_quickly(filesystem._s3)
         answer: dict[str, Any] = await filesystem._call_s3(
             method, Bucket=self._bucket, **parameters
         )
@@ -114,11 +109,8 @@ class S3Store(ObjectStore):
     async def _get(self, key: str, start: int | None, end: int | None) -> bytes:
         if start is None and end is None:
             return await self._get_whole(key)
-        if end is not None and end <= (start or 0):
-            await self._head(key)  # HTTP has no empty range
-            return b""
         try:
-            answer, body = await self._read(key, {"Range": _range_header(start, end)})
+            answer, body = await self._read(key, {"Range": range_header(start, end)})
         except Exception as error:
             if not answers.is_bad_range(self._answer_of(error)):
                 raise
@@ -222,7 +214,67 @@ class S3Store(ObjectStore):
 BackendStore = S3Store
 
 
-def _range_header(start: int | None, end: int | None) -> str:
-    if start is not None and start < 0:
-        return f"bytes={start}"
-    return f"bytes={start or 0}-{'' if end is None else end - 1}"
+# --- Listings -------------------------------------------------------------------------------------
+
+
+_EVENT = "before-parse.s3.ListObjectsV2"
+
+
+def read_quickly(client: Any) -> None:
+    """Have a client read its listings so; to say it again changes nothing.
+
+    Args:
+        client: Of botocore or aiobotocore, for S3.
+    """
+    # First: botocore's own handler of this event parses the whole page to look for an error in it.
+    client.meta.events.register_first(_EVENT, take_objects, unique_id=_EVENT)
+
+
+def take_objects(
+    response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object
+) -> None:
+    """Move the objects of a page from the raw answer to the parsed one.
+
+    What is no page of a listing is left to botocore, whose errors explain it.
+
+    Args:
+        response_dict: The raw answer: `status_code` and `body`; the body is replaced.
+        customized_response_dict: What to add to botocore's result.
+    Raises:
+        ResponseParserError: An object's size or time can't be read: the page was damaged.
+    """
+    if response_dict["status_code"] != 200:
+        return
+    try:
+        page = ElementTree.fromstring(response_dict["body"])
+    except ElementTree.ParseError:
+        return
+    namespace, brace, name = page.tag.rpartition("}")
+    if name != "ListBucketResult":
+        return
+    key, size, time, contents = (
+        f"{namespace}{brace}{field}" for field in ("Key", "Size", "LastModified", "Contents")
+    )
+    entries = page.findall(contents)
+    try:
+        objects = [_object(entry, key, size, time) for entry in entries]
+    except ValueError as error:
+        # Taken for half an answer, and asked for again.
+        raise ResponseParserError(f"an object of a listing can't be read: {error}") from error
+    if objects:
+        for entry in entries:
+            page.remove(entry)
+        response_dict["body"] = ElementTree.tostring(page)
+        customized_response_dict["Contents"] = objects
+
+
+def _object(
+    entry: ElementTree.Element, key_tag: str, size_tag: str, time_tag: str
+) -> dict[str, Any]:
+    key, size, time = entry.findtext(key_tag), entry.findtext(size_tag), entry.findtext(time_tag)
+    if not key or not size:
+        raise ValueError("an object without a name or size")
+    found: dict[str, Any] = {"Key": key, "Size": int(size)}
+    if time:
+        found["LastModified"] = dt.datetime.fromisoformat(time)
+    return found

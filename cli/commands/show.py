@@ -91,7 +91,7 @@ def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogO
     """The log, and the object in `transactions/` or the name of a segment."""
     from ...catalog.format.names import is_id, parse_log_object, parse_segment_name
     from ...catalog.read.log_reader import LogReader
-    from ...store.keys import check_key
+    from ...store.base import check_key
 
     if args.writer is not None or args.revision is not None or args.checkpoint:
         raise UsageError(

@@ -29,7 +29,7 @@ from lakelog.catalog.format.names import (
     unescape_name,
 )
 from lakelog.errors import InvalidName
-from lakelog.store.keys import check_key
+from lakelog.store.base import check_key
 
 ID = b"\x00\x01" + b"\xab" * 14
 

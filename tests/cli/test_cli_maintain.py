@@ -21,7 +21,7 @@ BANNER = "\nDRY RUN: nothing was deleted; add --execute\n"
 def old_weather(own_weather, monkeypatch) -> str:
     """The catalog as it is ten days after it was made, by the store's clock, which a test can set
     only where a file's time of arrival does not count."""
-    monkeypatch.setattr("lakelog.store.local_files.arrived_s", lambda status: status.st_mtime)
+    monkeypatch.setattr("lakelog.store.local.arrived_s", lambda status: status.st_mtime)
     at = time.time() - 10 * 86_400
     for path in Path(own_weather).rglob("*"):
         os.utime(path, (at, at))

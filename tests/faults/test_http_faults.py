@@ -25,7 +25,7 @@ from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import AccessDenied, CommitOutcomeUnknown, CorruptError, ForkError, StorageError
 from lakelog.store import open_store
-from lakelog.store.retry import RetryPolicy
+from lakelog.store.object_store import RetryPolicy
 from lakelog.testing.fault_proxy import Reply, fault_proxy, s3_error
 from sample import sampled
 from seeds import base_seed

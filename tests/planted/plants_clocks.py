@@ -92,9 +92,9 @@ def gc_asks_its_own_clock() -> Any:
 @plant("tests/store/test_local_store.py::test_a_file_is_as_old_as_its_arrival")
 def files_are_as_old_as_their_bytes() -> Any:
     """A file that was just moved in is as old as the day it was written on."""
-    from lakelog.store import local_files
+    from lakelog.store import local
 
-    return mock.patch.object(local_files, "arrived_s", lambda status: status.st_mtime)
+    return mock.patch.object(local, "arrived_s", lambda status: status.st_mtime)
 
 
 @plant("tests/catalog/test_checkpointing.py::test_a_checkpoint_is_too_old_though_only_its_base_is")

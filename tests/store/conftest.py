@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lakelog.errors import MissingDependency
 from lakelog.store import open_store
-from lakelog.store.retry import RetryPolicy
+from lakelog.store.object_store import RetryPolicy
 from lakelog.testing.cloud_servers import azurite
 from lakelog.testing.fault_proxy import fault_proxy
 

@@ -10,7 +10,7 @@ from lakelog.errors import AccessDenied, BucketNotFound, ObjectExists, StorageEr
 from lakelog.store import open_store
 from lakelog.store.azure import AzureStore
 from lakelog.store.base import ONE_PUT_BYTES
-from lakelog.store.retry import RetryPolicy
+from lakelog.store.object_store import RetryPolicy
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 
 

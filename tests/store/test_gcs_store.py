@@ -18,7 +18,7 @@ from lakelog.errors import (
     StorageError,
 )
 from lakelog.store import open_store, probe
-from lakelog.store.retry import RetryPolicy
+from lakelog.store.object_store import RetryPolicy
 from lakelog.testing.cloud_servers import gcs_emulator
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 

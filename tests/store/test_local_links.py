@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lakelog.errors import AccessDenied, ObjectExists
-from lakelog.store import local_files as files
+from lakelog.store import local as files
 from lakelog.store import open_store
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.errors import AccessDenied, InvalidPath, ObjectExists, ObjectNotFound, StorageError
-from lakelog.store import local_files as files
+from lakelog.store import local as files
 from lakelog.store import open_store
 
 BODY_SIZE = 200_000

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from lakelog.store.retry import RetryPolicy, retry
+from lakelog.store.object_store import RetryPolicy, retry
 
 
 class Flaky(Exception):

@@ -104,7 +104,7 @@ def test_a_page_is_read_as_botocore_reads_it(s3_store, monkeypatch):
     for key in ("w/a b", "w/ä&<>+%25", "w/🦆", "w/z"):
         s3_store.put(key, key.encode())
     quick = list(s3_store.list("w/", first_page=3))
-    monkeypatch.setattr("lakelog.store.s3_listing.take_objects", lambda **_: None)
+    monkeypatch.setattr("lakelog.store.s3.take_objects", lambda **_: None)
     other = open_store(s3_store.url, s3_store._options.reveal())
     assert quick == list(other.list("w/", first_page=3))
     assert [info.size_bytes for info in quick] == [len(info.key.encode()) for info in quick]

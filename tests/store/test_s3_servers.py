@@ -17,7 +17,7 @@ from lakelog.errors import (
     UsageError,
 )
 from lakelog.store import open_store, probe
-from lakelog.store.retry import RetryPolicy
+from lakelog.store.object_store import RetryPolicy
 from lakelog.testing.fault_proxy import Reply
 from lakelog.testing.servers import moto_server
 

@@ -17,7 +17,7 @@ from lakelog.errors import (
     StorageError,
 )
 from lakelog.store import probe
-from lakelog.store.retry import RetryPolicy
+from lakelog.store.object_store import RetryPolicy
 from lakelog.testing.fault_proxy import Reply, s3_error
 
 pytestmark = pytest.mark.s3
