@@ -38,9 +38,9 @@ deleted, if its source went back to it: that is looked for at the end, and raise
 
 Nothing is deleted in doubt: where the log is not there or is another's, was sealed for a rebuild,
 has a fork, a hole or a damaged object, has lost its end (the mirror goes on above its head), or was
-set back (`set_back`). What a rebuild left out stays for the grace period, whatever its epoch: that
-is how long the rebuild can be looked at. Names of an epoch that the log has not come to stay, and
-so does another log below `data/`. Strays (names that lakelog didn't make) go only if a pattern
+set back (`read.set_back`). What a rebuild left out stays for the grace period, whatever its epoch:
+that is how long the rebuild can be looked at. Names of an epoch that the log has not come to stay,
+and so does another log below `data/`. Strays (names that lakelog didn't make) go only if a pattern
 asks for them, once they are old.
 
 Source: docs/maintenance.md; docs/protocol.md, section 2.9.
@@ -58,7 +58,8 @@ import numpy as np
 from ..catalog.format.columns import numbers
 from ..catalog.format.names import LogObject, base_folder, parse_own_file
 from ..catalog.nesting import logs_below, refuse_outer_log
-from ..errors import ConflictError, LakelogError, ObjectNotFound, UsageError
+from ..catalog.read.set_back import lost_bases
+from ..errors import ConflictError, LakelogError, LostTail, ObjectNotFound, UsageError
 from .context import (
     MaintenanceContext,
     is_old,
@@ -69,10 +70,9 @@ from .context import (
 )
 from .plan import Deleted, Deletion, Facts, Kept, Plan, is_asked_for, is_own, own_name
 from .retained import Retained, digests_of, follow, read_retained
-from .set_back import refuse_set_back
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
@@ -119,7 +119,7 @@ def plan_gc(
         UsageError: A pattern is no text.
     Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
         files (each per 1,000 names on S3), and those of `retained.read_retained`; 1 HEAD of a
-        transaction; if something goes, those of `set_back.refuse_set_back`.
+        transaction; if something goes, those of `lost_bases`.
     """
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
@@ -345,8 +345,27 @@ def _look(
     going = [info for info in unknown if verdicts[info.key].goes]
     staying = [info for info in unknown if not verdicts[info.key].goes]
     if any(verdict.goes for verdict in verdicts.values()):
-        refuse_set_back(context, state, going, staying)
+        _refuse_set_back(context, state, going, staying)
     return _Look(infos, retained, named, verdicts)
+
+
+def _refuse_set_back(
+    context: MaintenanceContext,
+    state: State,
+    going: Sequence[ObjectInfo],
+    staying: Sequence[ObjectInfo],
+) -> None:
+    for one in lost_bases(context.store, state, going, staying):
+        raise LostTail(
+            f"The log of {state.writer}/{state.database}, whose newest revision is "
+            f"{state.revision}, was set back, or is not the log of these files: {one.key} was "
+            f"begun {one.begun}",
+            key=one.key,
+            hint="Nothing was deleted. Restore the log and its mirror as they were, or plan "
+            f"`lakelog rebuild URL {state.database} --writer {state.writer}`: its plan shows what "
+            "the data files hold. If the files came from elsewhere and are not needed, move them "
+            "away",
+        )
 
 
 def _check_facts(plan: Plan, retained: Retained) -> None:

@@ -4,8 +4,8 @@ Every object of a log is read in both places, the log and its mirror; the chain 
 beginning of what is retained, and each checkpoint is compared with the state that the log below it
 leads to. Then, by level, the data files: whether they exist, whether their footers are those that
 the log knows, whether their pages match their checksums. A finding is a row: the object, what is
-wrong, how much is at stake, and the command that mends it. Nothing is called damaged that was read
-only once.
+wrong, how much is at stake, and the command that repairs it. An object counts as damaged only after
+two reads.
 
 Source: docs/maintenance.md, "Check".
 """
@@ -36,6 +36,7 @@ from ..catalog.format.names import (
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.format.pieces import OF_A_PART
 from ..catalog.format.run import files_rows
+from ..catalog.format.seals import read_seal
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.history import transaction_row
 from ..catalog.log.part import Part, batch_parts
@@ -44,9 +45,10 @@ from ..catalog.log.state import State, empty_state
 from ..catalog.parallel import each_in_parallel, parallel
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.mirror import repair_command
+from ..catalog.read.set_back import lost_bases
 from ..catalog.read.statistics_differences import all_differences
 from ..errors import CorruptError, DatabaseNotFound, LakelogError, ObjectNotFound, UsageError
-from .findings import LEVELS, CheckReport, Finding, Level, Mend, Severity, Subset
+from .findings import LEVELS, CheckReport, Finding, Level, Remedy, Severity, Subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,10 +57,11 @@ if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.listing import Listing
-    from ..store import Store, WideStore
+    from ..store import ObjectInfo, Store, WideStore
 
 _AT_ONCE: Final = 256
 _NAMED: Final = 3
+_FOLDERS: Final = frozenset({"transactions", "mirror", "data"})
 
 
 class Place(Protocol):
@@ -104,9 +107,12 @@ def check(
         for owner, name in logs_to_check(catalog, database, writer)
     ]
     for one in checks:
+        if level != "log":
+            one.list_data()  # before the log is read: what is named by then was put before
         one.check_log()
         if level != "log":
             one.check_files()
+            one.check_bases()
         if level in ("footers", "data"):
             one.check_footers()
         if level == "data":
@@ -127,7 +133,8 @@ def check(
 def logs_to_check(
     catalog: Place, database: str | None, writer: str | None
 ) -> list[tuple[str, str]]:
-    """Returns the writer and database of each log that is there in either place, sorted.
+    """Returns the writer and database of each log that is there in either place, or of which data
+    files are left; sorted.
 
     Raises:
         DatabaseNotFound: There is none.
@@ -141,7 +148,7 @@ def logs_to_check(
         for name in store.list_folders(f"{owner}/"):
             if not is_id(name) or (database is not None and name != database):
                 continue
-            if {"transactions", "mirror"} & set(store.list_folders(base_folder(owner, name))):
+            if _FOLDERS & set(store.list_folders(base_folder(owner, name))):
                 found.append((owner, name))
     if not found:
         what = " ".join(
@@ -205,6 +212,7 @@ class _LogCheck:
     times: dict[int, tuple[int, int]] = field(default_factory=dict)  # rows added, committed at
     files: list[pa.Table] = field(default_factory=list)
     deletes: dict[str, set[_Bitmap]] = field(default_factory=dict)  # by object of row deletes
+    listed: dict[str, ObjectInfo] = field(default_factory=dict)  # below `data/`, by path
 
     @property
     def store(self) -> Store:
@@ -217,7 +225,7 @@ class _LogCheck:
         key: str,
         problem: str,
         *,
-        mend: Mend = "",
+        remedy: Remedy = "",
         revision: int | None = None,
         rows: int | None = None,
         table: str = "",
@@ -232,27 +240,32 @@ class _LogCheck:
                 self.log.database,
                 key,
                 problem,
-                mend,
+                remedy,
                 table,
                 revision,
                 rows if rows is not None or at is None else at[0],
                 None if at is None else _time(at[1]),
                 None if self.head is None or at is None else _time(self.head.committed_at_us),
-                command or self._command(mend),
+                command or self._command(remedy),
             )
         )
 
-    def _command(self, mend: Mend) -> str:
-        if mend == "rebuild":
+    def _command(self, remedy: Remedy) -> str:
+        if remedy == "rebuild":
             return f"lakelog rebuild URL {self.log.database} --writer {self.log.writer}"
-        return repair_command(self.log.writer, self.log.database).strip("`") if mend else ""
+        return repair_command(self.log.writer, self.log.database).strip("`") if remedy else ""
 
     # --- Level log --------------------------------------------------------------------------------
 
     def check_log(self) -> None:
         """Reads every object of the log in both places, and replays the chain."""
         copies, listing = self.log.copies(), self.log.names()
+        others = {item.incarnation for names in (copies, listing) for item in names.others}
         newest = max(copies.incarnation, listing.incarnation)
+        for incarnation in sorted(
+            (others | {copies.incarnation, listing.incarnation}) - {0, newest}
+        ):
+            self._check_earlier(incarnation, any_name=listing.head >= 0)
         if copies.incarnation < newest:  # one place may have lost the newest incarnation
             copies = self.log.copies(newest)
         elif listing.incarnation < newest:
@@ -266,6 +279,17 @@ class _LogCheck:
         pairs = self._read_all(sorted(transactions), decode_transaction)
         checkpoints = self._read_checkpoints(listing, copies)
         self._replay(listing, copies, pairs, checkpoints)
+
+    def _check_earlier(self, incarnation: int, *, any_name: bool) -> None:
+        """Compares both copies of what a rebuild has replaced: its points in time are kept until
+        prune removes it, from the log first."""
+        copies, listing = self.log.copies(incarnation), self.log.names(incarnation)
+        if any_name and listing.head < 0:
+            return
+        start = max(copies.checkpoints, default=0)
+        items = [item for item in _names(listing, copies, start) if item.kind == "transaction"]
+        for item, pair in self._read_all(sorted(items), _seal_or_transaction).items():
+            self._judge(pair, self.log.folder + item.name, item.revision, remedy="")
 
     def _read_history(self, listing: Listing) -> None:
         """Notes rows and time of each revision, as far as anything readable says them."""
@@ -318,7 +342,7 @@ class _LogCheck:
             pair = read_pairs(self.store, [key], decode_checkpoint)[0]
             self.objects += 1
             needed = item.name in mirrored or (not whole and item.revision == first)
-            self._judge(pair, key, item.revision, is_mirrored=needed, mend="checkpoint")
+            self._judge(pair, key, item.revision, is_mirrored=needed, remedy="checkpoint")
             state = None if pair.best is None else self._checkpoint_state(item, pair, needed=needed)
             states.setdefault(item.revision, state)
         return states
@@ -334,7 +358,7 @@ class _LogCheck:
                 state = _whole(self.log.checkpoint_of(pair.best))
             except LakelogError as error:
                 self.report(
-                    "warning", error.key or key, error.message, mend="checkpoint",
+                    "warning", error.key or key, error.message, remedy="checkpoint",
                     revision=item.revision, rows=0,
                 )  # fmt: skip
                 return None
@@ -350,7 +374,7 @@ class _LogCheck:
         for low in range(0, len(names), _AT_ONCE):
             keys = [folder + name for name in sorted(names)[low : low + _AT_ONCE]]
             for segment, found in zip(keys, read_pairs(self.store, keys, frame), strict=True):
-                self._judge(found, segment, item.revision, is_mirrored=needed, mend="checkpoint")
+                self._judge(found, segment, item.revision, is_mirrored=needed, remedy="checkpoint")
             self.objects += len(keys)
             self.progress(len(keys))
         return state
@@ -379,28 +403,41 @@ class _LogCheck:
         """Reports what makes a checkpoint useless, if its object was not reported yet."""
         key = error.key or key
         if all(finding.object != key for finding in self.findings):
-            self.report("warning", key, error.message, mend="checkpoint", revision=revision, rows=0)
+            self.report(
+                "warning", key, error.message, remedy="checkpoint", revision=revision, rows=0
+            )
 
     def _judge(
-        self, pair: _Pair, key: str, revision: int, *, is_mirrored: bool = True, mend: Mend
+        self,
+        pair: _Pair,
+        key: str,
+        revision: int,
+        *,
+        is_mirrored: bool = True,
+        is_end: bool = False,
+        remedy: Remedy,
     ) -> bool:
-        """Reports what is wrong with an object; whether it can be read.
+        """Reports what is wrong with an object; returns whether it can be read.
 
         Args:
             is_mirrored: Whether it must have a copy.
-            mend: What is done if neither place has it.
+            is_end: Whether it is above all that the log has: readers of the head miss it.
+            remedy: What is done if neither place has it.
         """
         own, copy = pair.errors
         if own and copy:
-            severity: Severity = "warning" if mend == "checkpoint" else "error"
+            severity: Severity = "warning" if remedy == "checkpoint" else "error"
             problem = f"{own}, and its copy {copy}" if is_mirrored else own
-            rows = 0 if mend == "checkpoint" else None
-            self.report(severity, key, problem, mend=mend, revision=revision, rows=rows)
+            rows = 0 if remedy == "checkpoint" else None
+            self.report(severity, key, problem, remedy=remedy, revision=revision, rows=rows)
             return False
-        if own:
-            self.report("warning", key, own, mend="copy", revision=revision, rows=0)
+        if own and is_end:
+            own += ": the log has lost its end, and readers see an older state"
+            self.report("error", key, own, remedy="copy", revision=revision)
+        elif own:
+            self.report("warning", key, own, remedy="copy", revision=revision, rows=0)
         elif copy and is_mirrored:
-            self.report("warning", mirror_key(key), copy, mend="copy", revision=revision, rows=0)
+            self.report("warning", mirror_key(key), copy, remedy="copy", revision=revision, rows=0)
         return True
 
     def _replay(
@@ -445,7 +482,7 @@ class _LogCheck:
         if len(items) > 1:
             keys = " and ".join(self.log.folder + item.name for item in items)
             self.report(
-                "error", keys, "Two commits of one revision", mend="fork", revision=revision
+                "error", keys, "Two commits of one revision", remedy="fork", revision=revision
             )
             return None
         if not items:
@@ -454,7 +491,7 @@ class _LogCheck:
                     "error",
                     f"{self.log.folder}*-{revision}.*",
                     "The transaction is missing in both places",
-                    mend="rebuild",
+                    remedy="rebuild",
                     revision=revision,
                 )
             return None
@@ -463,9 +500,9 @@ class _LogCheck:
         if revision >= head - 1 and pair.errors[1] == MISSING and not pair.errors[0]:
             # An open writer puts these copies beside its next commits.
             self.report(
-                "note", mirror_key(key), "has no copy yet", mend="copy", revision=revision, rows=0
+                "note", mirror_key(key), "has no copy yet", remedy="copy", revision=revision, rows=0
             )
-        elif not self._judge(pair, key, revision, mend="rebuild"):
+        elif not self._judge(pair, key, revision, is_end=revision > head, remedy="rebuild"):
             return None
         if state is None:
             self._note_files(pair.best)
@@ -492,14 +529,16 @@ class _LogCheck:
                     mirror_key(key) if place == 0 else key,
                     f"is another commit of revision {revision} than the other copy is: neither may "
                     "be put over the other",
-                    mend="fork",
+                    remedy="fork",
                     revision=revision,
                     rows=transaction_row(other)["rows_added"],
                 )
             fresh.tail.clear()  # all parts are read: they have taken it in
             self._note_files(decoded)
             return fresh
-        self.report("error", key, f"breaks the chain: {problem}", mend="rebuild", revision=revision)
+        self.report(
+            "error", key, f"breaks the chain: {problem}", remedy="rebuild", revision=revision
+        )
         return None
 
     def _compare(self, replayed: State, base: State, listing: Listing) -> None:
@@ -513,7 +552,7 @@ class _LogCheck:
             return
         if different:
             problem = f"doesn't hold what the log says: {', '.join(different)}"
-            self.report("error", key, problem, mend="checkpoint", revision=base.revision)
+            self.report("error", key, problem, remedy="checkpoint", revision=base.revision)
 
     # --- Level files ------------------------------------------------------------------------------
 
@@ -553,19 +592,22 @@ class _LogCheck:
         if not self.files:
             return files_rows([], []).select(_COLUMNS)
         table = pa.concat_tables(self.files, promote_options="permissive").combine_chunks()
-        keys = table.group_by(["table", "path"], use_threads=False).aggregate(
-            [(name, "first") for name in _COLUMNS if name not in ("table", "path")]
-        )
-        names = [name.removesuffix("_first") for name in keys.column_names]
-        return keys.rename_columns(names).sort_by("path")
+        order = [("path", "ascending"), ("table", "ascending"), ("revision", "ascending")]
+        table = table.sort_by(order)
+        paths, tables = (table.column(name).combine_chunks() for name in ("path", "table"))
+        same = pc.and_(pc.equal(paths[1:], paths[:-1]), pc.equal(tables[1:], tables[:-1]))
+        return table.filter(pa.concat_arrays([pa.array([True]), pc.invert(same)]))
+
+    def list_data(self) -> None:
+        """Lists the data files."""
+        folder = base_folder(self.log.writer, self.log.database)
+        self.listed = {info.key[len(folder) :]: info for info in self.store.list(f"{folder}data/")}
+        self.progress(len(self.listed))
 
     def check_files(self) -> None:
         """Looks whether each data file that a retained revision names is there, and as long."""
         files, folder = self._all_files(), base_folder(self.log.writer, self.log.database)
-        listed = {
-            info.key[len(folder) :]: info.size_bytes for info in self.store.list(f"{folder}data/")
-        }
-        self.progress(len(listed))
+        listed = {path: info.size_bytes for path, info in self.listed.items()}
         self.files_seen += files.num_rows
         known = {*files.column("path").to_pylist(), *self.deletes}
         for file in _wrong_size(files, listed):
@@ -581,6 +623,33 @@ class _LogCheck:
                 "note", folder + path, "is no file of lakelog's, and no table has it", rows=0
             )
 
+    def check_bases(self) -> None:
+        """Reports a log that lost its end in both places, or all of it: data files that no revision
+        names were begun on one that the log doesn't have."""
+        is_gone = self.objects == 0
+        if self.head is None and not is_gone:
+            return
+        state = self.head or empty_state(self.log.writer, self.log.database)
+        known = {*self._all_files().column("path").to_pylist(), *self.deletes}
+        left = {path: parse_own_file(path) for path in self.listed.keys() - known}
+        ids = {name.transaction_id for name in left.values() if name is not None}
+        rows = state.history.of_transactions(ids)
+        infos = [
+            self.listed[path]
+            for path, name in left.items()
+            if name is not None
+            and name.epoch >= state.first_epoch
+            and (
+                name.transaction_id not in rows or rows[name.transaction_id]["epoch"] != name.epoch
+            )
+        ]
+        for one in lost_bases(self.store, state, infos):
+            if not one.is_foreign:
+                lost = "the log is lost" if is_gone else "the end of the log is lost"
+                problem = f"was begun {one.begun}: {lost} in both places"
+                self.report("error", one.key, problem, remedy="rebuild")
+                return
+
     def _report_file(self, key: str, file: dict[str, Any], problem: str) -> None:
         """Reports a data file that has a problem: an error if its table has it now."""
         table, live = file["table"], True
@@ -588,7 +657,7 @@ class _LogCheck:
             live = self.head.files.is_live(table, file["path"])
         if problem and live:
             self.report(
-                "error", key, problem, mend="remove-file", table=table,
+                "error", key, problem, remedy="remove-file", table=table,
                 rows=file["row_count"], revision=file["revision"],
             )  # fmt: skip
         elif problem:
@@ -731,6 +800,10 @@ _COLUMNS: Final = [
     "table", "path", "size_bytes", "row_count", "revision", "footer_bytes", "footer_digest",
 ]  # fmt: skip
 MISSING: Final = "is missing"
+
+
+def _seal_or_transaction(body: bytes, key: str) -> Any:
+    return read_seal(body, key) or decode_transaction(body, key)
 
 
 def read_pairs(

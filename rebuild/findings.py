@@ -9,20 +9,17 @@ import datetime as dt
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 
 from ..errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 Level = Literal["log", "files", "footers", "data"]
 Severity = Literal["error", "warning", "note"]
-# What mends a finding: copy the other place's object, write a checkpoint anew, take a file out of
-# its table, keep one branch of a fork, salvage from the data files; or nothing that repair can do.
-Mend = Literal["copy", "checkpoint", "remove-file", "fork", "rebuild", ""]
+# Copy the object from the other place, compute the checkpoint again, remove the file from its
+# table, look at a fork, salvage from the data files; or none.
+Remedy = Literal["copy", "checkpoint", "remove-file", "fork", "rebuild", ""]
 
 LEVELS: Final[tuple[Level, ...]] = ("log", "files", "footers", "data")
 _VERSION: Final = 1
@@ -56,12 +53,12 @@ class Finding:
         writer, database: The log.
         object: The key.
         problem: What is wrong, in one sentence.
-        mend: What repair does about it.
+        remedy: What repairs it.
         table: Of a data file, its table.
         revision: The revision that the object belongs to; None: none.
         rows: Rows at stake; None: not known.
         first_at, last_at: The commit times of the revisions that need it; None: not known.
-        command: What mends it; empty: nothing needs to be done.
+        command: The command that repairs it; empty: nothing needs to be done.
     """
 
     severity: Severity
@@ -69,7 +66,7 @@ class Finding:
     database: str
     object: str
     problem: str
-    mend: Mend = ""
+    remedy: Remedy = ""
     table: str = ""
     revision: int | None = None
     rows: int | None = None
@@ -180,8 +177,3 @@ class Subset:
         import xxhash
 
         return int(xxhash.xxh64_intdigest(path.encode())) % self.parts == self.part - 1
-
-
-def findings_of(report: Iterable[Finding], mend: Mend) -> list[Finding]:
-    """Returns the findings that are mended in one way."""
-    return [finding for finding in report if finding.mend == mend]

@@ -26,7 +26,7 @@ checkpoint is computed again and compared. Then, by level:
   footers  each footer is the one that the log knows; the deletion vectors can be read
   data     the pages of the data files match their checksums, of all or of a share
 
-A finding names the object, what is wrong, the rows at stake, and the command that mends it.
+A finding names the object, what is wrong, the rows at stake, and the command that repairs it.
 
 The exit code is 1 when there are errors or warnings."""
 EXAMPLES: Final = """
@@ -44,7 +44,7 @@ COLUMNS: Final = (
     Column("writer", shown=False),
     Column("database", shown=False),
     Column("table", shown=False),
-    Column("mend", shown=False),
+    Column("remedy", shown=False),
     Column("first_at", shown=False),
     Column("last_at", shown=False),
     Column("command", shown=False),
@@ -109,7 +109,7 @@ def _print(report: CheckReport) -> None:
     if report.findings:
         output.line()
     for command in dict.fromkeys(f.command for f in report.findings if f.command):
-        output.line(f"to mend: {command}")
+        output.line(f"to repair: {command}")
     files = f" and {many(report.files, 'data file')}" if report.level != "log" else ""
     found = [finding for finding in report.findings if finding.severity != "note"]
     outcome = f"{many(len(found), 'problem')} found" if found else "no problems found"

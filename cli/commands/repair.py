@@ -34,14 +34,13 @@ lakelog repair s3://lake/catalog weather --writer EWR --execute
 lakelog repair ./catalog weather --from findings.json --execute
 """
 _COLUMNS: Final = (
-    Column("kind"),
+    Column("remedy"),
     Column("writer"),
     Column("database"),
-    Column("target", whole=True),
-    Column("source", shown=False),
+    Column("object", whole=True),
     Column("table", shown=False),
     Column("rows", style="count"),
-    Column("reason", whole=True),
+    Column("problem", whole=True),
 )
 
 
@@ -79,10 +78,9 @@ def run(args: argparse.Namespace) -> int:
         output.rows(args.output, _COLUMNS, _as_json(plan, done)["steps"])
     else:
         _print(plan, done)
-    if done is None and plan.to_do:
+    if done is None and plan.steps:
         tell("\nDRY RUN: nothing was repaired; add --execute\n")
-    left = [step for step in plan.steps if step.kind == "none"] if done is None else done.left
-    return 1 if left else 0
+    return 1 if (plan.left if done is None else done.left) else 0
 
 
 def _load(path: str) -> CheckReport:
@@ -96,7 +94,10 @@ def _load(path: str) -> CheckReport:
 
 
 def _as_json(plan: RepairPlan, done: RepairReport | None) -> dict[str, Any]:
-    steps = [{c.name: getattr(step, c.name) for c in _COLUMNS} for step in plan.steps]
+    steps = [
+        {column.name: getattr(finding, column.name) for column in _COLUMNS}
+        for finding in (*plan.steps, *plan.left)
+    ]
     report = None
     if done is not None:
         names = ("copied", "checkpoints", "removed", "rows_lost", "left")

@@ -9,9 +9,9 @@ import pytest
 from collect_cases import BASE, D, W, gc, take_over
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import name_prefix
+from lakelog.catalog.read.set_back import _MOST, _newest
 from lakelog.errors import LogLost, LostTail
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
-from lakelog.gc.set_back import _MOST, _newest
 from lakelog.store import ObjectInfo
 from lakelog.testing.doubles import FakeAmbient, PassingStore
 

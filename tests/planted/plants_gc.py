@@ -120,7 +120,7 @@ def gc_believes_a_bucket_that_was_set_back() -> Any:
     """Gc deletes the files of the transactions that both copies of a log have lost."""
     from lakelog.gc import collect
 
-    return mock.patch.object(collect, "refuse_set_back", return_value=None)
+    return mock.patch.object(collect, "_refuse_set_back", return_value=None)
 
 
 @plant("tests/gc/test_gc_incarnations.py::test_what_a_rebuild_left_out_stays_for_the_grace_period")
