@@ -33,10 +33,9 @@ from ..catalog.format.names import (
     parse_own_file,
     segments_folder,
 )
-from ..catalog.format.objects import decode_checkpoint, decode_transaction
+from ..catalog.format.objects import decode_checkpoint, decode_transaction, read_seal
 from ..catalog.format.pieces import OF_A_PART
 from ..catalog.format.run import files_rows
-from ..catalog.format.seals import read_seal
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.history import transaction_row
 from ..catalog.log.part import Part, batch_parts
