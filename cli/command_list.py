@@ -1,84 +1,95 @@
-"""The list of commands. A new one is a row here and a module."""
+"""The list of commands. A new command is a row here and a `Command` in a module of `commands`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Sequence
+
+    # Adds itself to a parser, or to a group of one.
+    Argument = Callable[[Any], object]
 
 
-class Command(Protocol):
-    """What the module of a command has."""
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command.
 
-    DESCRIPTION: str
-    EXAMPLES: str
+    Attributes:
+        description: What it does, in a few sentences, for `--help`.
+        examples: Complete command lines, one a line.
+        arguments: The arguments that it takes, in order; see `options`.
+        run: Runs it and returns the exit code.
+    """
 
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Add the command's arguments."""
-
-    def run(self, args: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
+    description: str
+    examples: str
+    arguments: Sequence[Argument]
+    run: Callable[[argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command in the overview.
+    """A command in the overview. Its `Command` is imported when it is called.
 
     Attributes:
-        name: As the user types it, and, with `_` for `-`, the name of its module.
+        name: The name as the user types it; in capitals, with `_` for `-`, that of its `Command`.
+        module: The module in `commands`.
         summary: What it does, in a few words.
         group: Heading in the overview.
-        pandas: Whether it may import pandas, which Spark does.
+        pandas: It may import pandas, which Spark does.
     """
 
     name: str
+    module: str
     summary: str
     group: str
     pandas: bool = False
 
-    @property
-    def module(self) -> str:
-        """The name of the command's module."""
-        return self.name.replace("-", "_")
-
     def load(self) -> Command:
-        """Import the command's module."""
-        return cast("Command", import_module(f".commands.{self.module}", __package__))
+        """Import the command."""
+        module = import_module(f".commands.{self.module}", __package__)
+        return cast("Command", getattr(module, self.name.upper().replace("-", "_")))
 
 
+_TRY, _LOOK, _CHANGE, _MAINTAIN = "Try", "Look", "Change", "Maintain"
 COMMANDS: Final = (
-    Entry("demo", "make a small catalog of real data and look at it", "Try", pandas=True),
-    Entry("completion", "the script that makes your shell complete command lines", "Try"),
-    Entry("databases", "the databases of a catalog", "Look"),
-    Entry("tables", "the tables of a database: files, rows, size, columns", "Look"),
-    Entry("log", "what was committed: when, by whom, how much", "Look"),
-    Entry("show", "one transaction, checkpoint or segment, decoded", "Look"),
-    Entry("files", "the live files of a table", "Look"),
-    Entry("explain", "which files a condition leaves, and why others are skipped", "Look"),
-    Entry("schema", "the columns of a table, and which files differ", "Look"),
-    Entry("scan", "the rows of a table", "Look"),
-    Entry("diff", "what differs between two points in time: files, rows, columns", "Look"),
-    Entry("changes", "the rows that came and went between two points in time", "Look"),
-    Entry("query", "SQL over the tables of a database, at one point in time or several", "Look"),
-    Entry("shell", "SQL at a prompt, with history and completion", "Look"),
-    Entry("doctor", "what the store can do, and whose logs are there", "Look"),
-    Entry("write", "commit Parquet, CSV or JSON-lines files to a table", "Change"),
-    Entry("add", "take Parquet files in where they lie, without copying", "Change"),
-    Entry("delete", "rows out of a table, by a condition", "Change"),
-    Entry("restore", "go back to an earlier point in time, in one commit a writer", "Change"),
-    Entry("remove", "take files out of a table", "Change"),
-    Entry("drop", "take all files out of a table, and forget it", "Change"),
-    Entry("checkpoint", "write a checkpoint, so that opening stays quick", "Maintain"),
-    Entry("prune", "forget old history", "Maintain"),
-    Entry("gc", "delete data files that no retained revision needs", "Maintain"),
-    Entry("replicate", "bring a copy of a catalog up to date, once or again and again", "Maintain"),
-    Entry("check", "what is wrong with logs and files: nothing is changed", "Maintain"),
-    Entry("repair", "put back what is missing or damaged, from the second copy", "Maintain"),
-    Entry("adopt-name", "give a log that was copied or renamed its new name", "Maintain"),
-    Entry("rebuild", "make a lost log again from the footers of the data files", "Maintain"),
+    Entry("demo", "demo", "make a small catalog of real data and look at it", _TRY, pandas=True),
+    Entry("completion", "completion", "print the script for completion in your shell", _TRY),
+    Entry("databases", "tables", "list the databases of a catalog", _LOOK),
+    Entry("tables", "tables", "list the tables of a database: files, rows, size, columns", _LOOK),
+    Entry("log", "history", "show what was committed: when, by whom, how much", _LOOK),
+    Entry("show", "show", "decode one transaction, checkpoint or segment", _LOOK),
+    Entry("files", "files", "list the live files of a table", _LOOK),
+    Entry("explain", "files", "show which files a condition keeps, and why others go", _LOOK),
+    Entry("schema", "schema", "show or change the columns of a table", _LOOK),
+    Entry("scan", "rows", "print the rows of a table", _LOOK),
+    Entry("diff", "history", "compare two points in time: files, rows, columns", _LOOK),
+    Entry(
+        "changes", "rows", "print the rows inserted and deleted between two points in time", _LOOK
+    ),
+    Entry("query", "sql", "run SQL on the tables of a database, at any points in time", _LOOK),
+    Entry("shell", "sql", "run SQL at a prompt, with history and completion", _LOOK),
+    Entry("doctor", "doctor", "show what the store can do, and which logs exist", _LOOK),
+    Entry("write", "write", "commit Parquet, CSV or JSON files to a table", _CHANGE),
+    Entry("add", "add", "add Parquet files in place, without copying them", _CHANGE),
+    Entry("delete", "delete", "delete the rows of a table that meet a condition", _CHANGE),
+    Entry(
+        "restore", "restore", "go back to an earlier point in time, by a commit a writer", _CHANGE
+    ),
+    Entry("remove", "restore", "remove files from a table", _CHANGE),
+    Entry("drop", "restore", "remove all files of a table, and forget the table", _CHANGE),
+    Entry("checkpoint", "logs", "write a checkpoint, so that opening stays quick", _MAINTAIN),
+    Entry("prune", "maintenance", "delete old history", _MAINTAIN),
+    Entry("gc", "maintenance", "delete data files that no retained revision needs", _MAINTAIN),
+    Entry("replicate", "replicate", "update a copy of a catalog, once or continuously", _MAINTAIN),
+    Entry("check", "check", "check logs and files, without changing anything", _MAINTAIN),
+    Entry("repair", "check", "restore what is missing or damaged from the second copy", _MAINTAIN),
+    Entry("adopt-name", "logs", "give a log that was copied or renamed its new name", _MAINTAIN),
+    Entry("rebuild", "maintenance", "rebuild a lost log from the footers of data files", _MAINTAIN),
 )
 
 

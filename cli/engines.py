@@ -1,4 +1,4 @@
-"""`--engine`: who does the bulk of the work of a command, threads of this process or Spark."""
+"""`--engine`: the bulk of a command's work in threads of this process, or on Spark."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..errors import UsageError
+from . import options
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from ..catalog.parallel import Engine
     from ..spark import Stages
     from ..store import WideStore
-    from .progress import Progress
+    from .command_list import Argument
+    from .errors import Progress
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -26,36 +28,36 @@ _MASTER: Final = "spark.master"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # spark-submit started this process
 
 
-def add_arguments(parser: argparse.ArgumentParser, work: str) -> None:
-    """`--engine` and what goes with it.
+def arguments(work: str) -> tuple[Argument, ...]:
+    """`--engine` and `--spark`.
 
     Args:
-        work: What is done by it.
+        work: The work that the engine does.
     """
-    parser.add_argument(
-        "--engine",
-        choices=(EMBEDDED, SPARK),
-        default=EMBEDDED,
-        help=f"who does {work}: threads of this process (the default), or Spark's executors. What "
-        "comes of it is the same",
-    )
-    parser.add_argument(
-        "--spark",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="with --engine spark: a setting of Spark, such as spark.master; may be repeated. "
-        "Without a master Spark runs on this machine, or where spark-submit says",
+    return (
+        options.argument(
+            "--engine",
+            choices=(EMBEDDED, SPARK),
+            default=EMBEDDED,
+            help=f"what does {work}: threads of this process (the default), or Spark's executors. "
+            "The result is the same",
+        ),
+        options.repeated(
+            "--spark",
+            "KEY=VALUE",
+            "with --engine spark: a setting of Spark, such as spark.master; may be repeated. "
+            "Without a master Spark runs on this machine, or where spark-submit says",
+        ),
     )
 
 
 def engine_of(args: argparse.Namespace, what: str) -> SparkOnDemand | None:
-    """The engine that is asked for; None: threads of this process.
+    """The engine that the arguments name; None: threads of this process.
 
     Args:
         what: The work, for Spark's UI.
     Raises:
-        UsageError: Settings of Spark without Spark, or what is no setting.
+        UsageError: Settings of Spark without Spark, or something that is no setting.
     """
     conf: dict[str, str] = {}
     for text in args.spark:
@@ -64,7 +66,7 @@ def engine_of(args: argparse.Namespace, what: str) -> SparkOnDemand | None:
             raise UsageError(
                 f"--spark wants spark.NAME=VALUE, not {name!r:.60}",
                 key=name[:60],
-                hint="For one: --spark spark.master=local[4]",
+                hint="For example --spark spark.master=local[4]",
             )
         conf[name] = value
     if args.engine == SPARK:
@@ -75,7 +77,7 @@ def engine_of(args: argparse.Namespace, what: str) -> SparkOnDemand | None:
 
 
 class SparkOnDemand:
-    """Spark, started when there is something to do. Close it.
+    """An engine that starts Spark when there is something to do. Close it.
 
     Args:
         what: The work, for Spark's UI.
@@ -112,17 +114,17 @@ class SparkOnDemand:
         ours = known is None or known.SparkSession.getActiveSession() is None
         conf = dict(self._conf)
         master = conf.pop(_MASTER, None if _SUBMITTED in os.environ else "local[*]")
-        found = session(f"lakelog {self._what}", master, **conf)
+        spark = session(f"lakelog {self._what}", master, **conf)
         if ours:
-            self._session = found
-        return SparkEngine(found, self._tell, self._what)
+            self._session = spark
+        return SparkEngine(spark, self._note, self._what)
 
-    def _tell(self, told: Stages) -> None:
+    def _note(self, stages: Stages) -> None:
         if self.shown is not None:
-            self.shown.note(str(told))
+            self.shown.note(str(stages))
 
     def close(self) -> None:
-        """End Spark, if it was started here."""
+        """Stop Spark, if it was started here."""
         if self._session is not None:
             self._session.stop()
             self._session = None

@@ -1,25 +1,28 @@
-"""Errors and warnings on stderr, and the exit code of each.
+"""Errors, warnings and progress on stderr, and the exit code of each error.
 
 0    done
 1    a check found problems
 2    usage: the call is wrong
-3    what was named is not there
+3    what was named does not exist
 4    conflict: somebody else was first, or the state forbids it
 5    the log holds something broken
 6    the store failed or refused
 7    nobody knows whether a commit happened
 70   an error of lakelog itself
 130  interrupted (Ctrl-C)
-141  whoever read the output went away
+141  the reader of the output closed the pipe
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from .. import progress
 from ..errors import (
     AccessDenied,
     BucketNotFound,
@@ -31,11 +34,11 @@ from ..errors import (
     StorageError,
     UsageError,
 )
-from .streams import tell
 from .text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TextIO
 
 _T = TypeVar("_T")
 STORAGE: Final = 6
@@ -43,12 +46,12 @@ INTERNAL: Final = 70
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 TRACEBACK: Final = "LAKELOG_TRACEBACK"
-# Options that are no secrets and that a message is better with.
+# Options that are no secrets; a message is more useful with them.
 _HARMLESS: Final = frozenset(
     {"endpoint_url", "endpoint", "region", "region_name", "profile", "project", "account_name"}
 )
 _SHORTEST: Final = 6
-# What to do next, where an error doesn't say it itself: the first class that fits.
+# What to do next, for errors that don't say it themselves: the first class that fits.
 _HINTS: Final[tuple[tuple[type[LakelogError], str], ...]] = (
     (UsageError, "`lakelog COMMAND --help` has examples"),
     (BucketNotFound, "Check its name and the endpoint; lakelog makes no buckets"),
@@ -66,7 +69,7 @@ class CommandWarning(UserWarning):
 
 
 class Redactor:
-    """Blots the values of storage options out of texts."""
+    """Replaces the values of storage options in texts."""
 
     def __init__(self) -> None:
         self._values: list[str] = []
@@ -89,46 +92,42 @@ class Redactor:
 
 
 class _Command:
-    """What the running command must not tell, what it has told, and how."""
+    """The running command: its secrets, the errors printed so far, --quiet, and the URL of the
+    environment if that was taken.
+    """
 
     redact: Redactor = Redactor()
-    told: tuple[LakelogError, ...] = ()
+    printed: tuple[LakelogError, ...] = ()
     quiet: bool = False
     url: str | None = None
 
 
 def begin() -> Redactor:
-    """The redactor of a new command, which has told nothing yet."""
-    _Command.redact, _Command.told = Redactor(), ()
+    """Start a new command, of which nothing was printed yet; returns its redactor."""
+    _Command.redact, _Command.printed = Redactor(), ()
     _Command.quiet, _Command.url = False, None
     return _Command.redact
 
 
 def learn_secrets(options: Mapping[str, Any]) -> None:
-    """Hide the values of further storage options in all that is told from now on."""
+    """Hide the values of further storage options in all that is printed from now on."""
     _Command.redact.learn(options)
 
 
 def be_quiet(quiet: bool) -> None:
-    """Whether errors alone are told: no warnings, no progress."""
+    """Print errors alone: no warnings, no progress."""
     _Command.quiet = quiet
 
 
 def took_url(url: str | None) -> None:
-    """The environment's URL stands for one that was left out: errors tell it."""
+    """Mention in errors that the URL is that of the environment."""
     _Command.url = url
 
 
-def is_quiet() -> bool:
-    """Whether neither warnings nor progress are told."""
-    return _Command.quiet
-
-
 def report(error: BaseException, redact: Callable[[str], str]) -> int:
-    """Print an error and what to do about it, which `note_error` may have done already; returns its
-    exit code."""
-    if isinstance(error, LakelogError) and any(error is one for one in _Command.told):
-        _say("error", "Not everything was done: see above")
+    """Print an error with its hint, unless `note_error` has done so; returns its exit code."""
+    if isinstance(error, LakelogError) and any(error is one for one in _Command.printed):
+        _print("error", "Not everything was done: see above")
         return error.exit_code
     return _report(error, redact)
 
@@ -137,7 +136,8 @@ def _report(error: BaseException, redact: Callable[[str], str]) -> int:
     if os.environ.get(TRACEBACK) == "1":
         tell(redact("".join(traceback.format_exception(error))))
     if isinstance(error, LakelogError):
-        message, hint, code = error.message, error.hint or _hint(error), error.exit_code
+        general = next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
+        message, hint, code = error.message, error.hint or general, error.exit_code
         if error.key and error.key not in message:
             message = f"{message} [{error.key}]"
     elif isinstance(error, OSError):
@@ -146,38 +146,38 @@ def _report(error: BaseException, redact: Callable[[str], str]) -> int:
         message = f"{type(error).__name__}: {error}"
         hint = f"This is a fault of lakelog itself. {TRACEBACK}=1 shows where; please report it"
         code = INTERNAL
-    _say("error", redact(message))
+    _print("error", redact(message))
     if hint:
-        _say("hint", redact(hint))
+        _print("hint", redact(hint))
     if _Command.url is not None and isinstance(error, LakelogError):
-        _say("hint", redact(f"No URL was given: LAKELOG_URL stood for it, {_Command.url}"))
+        _print("hint", redact(f"No URL was given: LAKELOG_URL stood for it, {_Command.url}"))
     return code
 
 
 def note_error(error: LakelogError) -> None:
-    """Print that part of a command failed, which goes on with the rest; the command may raise it in
-    the end."""
-    _Command.told += (error,)
+    """Print that a part of a command failed. The command goes on with the rest, and may raise the
+    error at the end."""
+    _Command.printed += (error,)
     _report(error, _Command.redact)
 
 
-def _hint(error: LakelogError) -> str | None:
-    return next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
-
-
-def _say(kind: str, text: str) -> None:
+def _print(kind: str, text: str) -> None:
     prefix = "hint: " if kind == "hint" else f"lakelog: {kind}: "
     tell(prefix + printable(" ".join(text.split("\n"))) + "\n")
 
 
-def warn(text: str) -> None:
-    """Print a warning, unless none are wanted."""
-    if not _Command.quiet:
-        _say("warning", text)
+def dry_run(text: str) -> None:
+    """Say, after the plan on stdout, that it was not executed.
+
+    Args:
+        text: What was left undone: `nothing was deleted`.
+    """
+    sys.stdout.flush()
+    tell(f"\nDRY RUN: {text}; add --execute\n")
 
 
 def show_warnings(redact: Callable[[str], str]) -> None:
-    """From now on print Python warnings of lakelog's categories as ours, each once, and no others.
+    """Print Python warnings of lakelog's categories from now on, each once, and no others.
 
     Call it inside `warnings.catch_warnings()`.
     """
@@ -187,7 +187,8 @@ def show_warnings(redact: Callable[[str], str]) -> None:
         text = redact(str(message))
         if category.__module__.split(".")[0] == __name__.split(".")[0] and text not in seen:
             seen.add(text)
-            warn(text)
+            if not _Command.quiet:
+                _print("warning", text)
 
     warnings.simplefilter("always")
     warnings.showwarning = show
@@ -198,15 +199,79 @@ def usage(message: str, command: str, *, hint: str = "") -> UsageError:
     return UsageError(message, hint=hint or f"See `lakelog {command} --help`".replace("  ", " "))
 
 
-def as_far_as_told(call: Callable[[], _T], partial: type[Warning]) -> tuple[_T, bool]:
-    """What a call gives, and whether that is all: it warns of what damage hides, and so do we.
+def as_far_as_readable(call: Callable[[], _T], partial: type[Warning]) -> tuple[_T, bool]:
+    """The result of a call, and whether it is complete; the warnings of the call are passed on.
 
     Args:
         partial: The warning that says that something is missing.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = call()
+        result = call()
     for one in caught:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return found, not any(issubclass(one.category, partial) for one in caught)
+    return result, not any(issubclass(one.category, partial) for one in caught)
+
+
+class Progress(progress.Progress):
+    """A counter that shows itself now and then: on a terminal, or with LAKELOG_PROGRESS=1.
+
+    Args:
+        what: The work, e.g. `reading files`.
+        total: How much there is; None if unknown.
+        streaming: Results are printed meanwhile: silence if they go to the same terminal.
+        asked: Print lines where there is no terminal.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        *,
+        streaming: bool = False,
+        asked: bool = False,
+    ) -> None:
+        quiet = _Command.quiet or (streaming and sys.stdout.isatty())
+        super().__init__(what, total, asked=asked, quiet=quiet, tell=tell)
+
+
+# --- The standard streams: one may be closed, or its reader gone ---------------------------------
+
+
+def open_missing() -> None:
+    """Open the null device for each standard stream that is closed (`lakelog ... >&-`).
+
+    Else the next file that is opened would get its number, and what is printed would land there.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def silence(stream: TextIO) -> None:
+    """Redirect a stream to the null device, because its reader is gone.
+
+    What is still buffered would fail again when the interpreter ends, with a message and with
+    another exit code.
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, stream.fileno())
+        os.close(silent)
+
+
+def tell(words: str) -> None:
+    """Write to stderr. If nobody reads it any more, the command goes on all the same."""
+    try:
+        sys.stderr.write(words)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        silence(sys.stderr)

@@ -1,5 +1,5 @@
-"""The command `lakelog`: finds the command's module, reads the arguments, and turns every error
-into an exit code.
+"""The program `lakelog`: finds the command, parses the arguments, and turns every error into an
+exit code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from .. import __version__
-from . import errors, options, streams
+from . import errors, options
 from .command_list import COMMANDS, find
 from .parser import command_parser, name_only
 
@@ -29,8 +29,8 @@ usage: lakelog COMMAND URL [DATABASE [TABLE]] [options]
 """
 _OUTRO: Final = """\
 Results go to stdout (--output text, json, jsonl, csv, parquet or arrow), progress and warnings to
-stderr (--quiet: errors only). LAKELOG_URL stands for a URL that is left out. `lakelog completion`
-gives the completion of your shell.
+stderr (--quiet: errors only). LAKELOG_URL is the URL if none is given. `lakelog completion` prints
+the script for completion in your shell.
 Exit codes: 0 done, 1 a check found problems, 2 usage, 3 not found, 4 conflict, 5 corrupt,
 6 storage, 7 outcome unknown.
 """
@@ -44,15 +44,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: Arguments without the program's name; those of the process if not given.
     Returns:
-        The exit code; see `lakelog.cli.errors`. No exception comes out.
+        The exit code; see `lakelog.cli.errors`. No exception is raised.
     """
     redact = errors.begin()
     if argv is None:
         if _ASKED_TO_COMPLETE in os.environ:
-            from .completion import complete
+            from .commands.completion import complete
 
             complete()
-        streams.open_missing()
+        errors.open_missing()
     try:
         with warnings.catch_warnings():
             errors.show_warnings(redact)
@@ -63,16 +63,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except BrokenPipeError:
-        streams.silence(sys.stdout)
+        errors.silence(sys.stdout)
         return errors.PIPE_CLOSED
     except KeyboardInterrupt:
-        streams.tell("lakelog: interrupted\n")
+        errors.tell("lakelog: interrupted\n")
         return errors.INTERRUPTED
     except Exception as error:  # the one place where everything ends
         try:
             sys.stdout.flush()
         except OSError:
-            streams.silence(sys.stdout)
+            errors.silence(sys.stdout)
         return errors.report(error, redact)
 
 
@@ -107,8 +107,8 @@ def _wants_pandas(argv: list[str]) -> bool:
 def _do_without_pandas() -> None:
     """Make `import pandas` fail, in a process that is the command's own.
 
-    pyarrow imports pandas, where it is installed, as soon as it turns a list into an array: that
-    would be half of a command's time, and no command has a use for it.
+    pyarrow imports pandas, if it is installed, as soon as it turns a list into an array: that would
+    be half of a command's time, and no command uses it.
     """
     sys.meta_path.insert(0, _NoPandas())
 
@@ -122,12 +122,12 @@ class _NoPandas(importlib.abc.MetaPathFinder):
 
 
 def overview() -> str:
-    """What `lakelog --help` prints."""
+    """The text that `lakelog --help` prints."""
     wide = max(len(entry.name) for entry in COMMANDS)
     parts = [_INTRO]
     for group in dict.fromkeys(entry.group for entry in COMMANDS):
-        found = [entry for entry in COMMANDS if entry.group == group]
-        parts.append(group + "\n" + "".join(f"  {e.name:<{wide}}  {e.summary}\n" for e in found))
+        entries = [entry for entry in COMMANDS if entry.group == group]
+        parts.append(group + "\n" + "".join(f"  {e.name:<{wide}}  {e.summary}\n" for e in entries))
     return "\n".join([*parts, _OUTRO])
 
 
@@ -144,7 +144,7 @@ def _unknown_command(name: str) -> Exception:
 
 
 def _tolerate_any_encoding() -> None:
-    """A terminal that can't show a name must not stop the command."""
+    """Escape what a terminal can't show: that must not stop the command."""
     for stream in (sys.stdout, sys.stderr):
         if "utf" not in (getattr(stream, "encoding", None) or "utf").lower():
             with contextlib.suppress(AttributeError):

@@ -1,4 +1,4 @@
-"""From the arguments to a catalog and a snapshot."""
+"""Opens the catalog and the snapshot that the arguments name, and prints the cut of a result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from ..errors import CorruptError, ForkError, LakelogError, UsageError, WriterNo
 from . import output
 from .errors import CommandWarning
 from .options import location_options
+from .output import Column
 from .text import many
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..catalog.catalog import Catalog
     from ..catalog.changing import AsOf
@@ -65,9 +67,9 @@ def _snapshot(catalog: Catalog, database: str, writer: str | None, as_of: AsOf) 
 
 
 def cut_of_history(args: argparse.Namespace, catalog: Catalog) -> Snapshot | None:
-    """The newest cut, which json names beside what the commits up to it have done; of `--writer`
-    alone if it is given. None for the other forms. None too for a database that is broken: its
-    history is told as far as it can be.
+    """The newest cut, which json names next to the history up to it; of `--writer` alone if it is
+    given. None for the other forms, and for a broken database, whose history is shown as far as it
+    can be read.
 
     Raises, Requests: as `open_snapshot`.
     """
@@ -80,10 +82,10 @@ def cut_of_history(args: argparse.Namespace, catalog: Catalog) -> Snapshot | Non
 
 
 def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[LogReader, Listing]:
-    """A writer's log of a database, and its names.
+    """A writer's log of a database, and its listing.
 
     Raises:
-        WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint says what there is.
+        WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint names what exists.
     Requests: 1 LIST.
     """
     from ..catalog.format.names import check_id
@@ -119,9 +121,9 @@ def each_writer(
     """The writer that was given, or all that the database has.
 
     Args:
-        log: Whether the one that was given must have a log.
+        log: Require a log of the writer that was given.
     Raises:
-        WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint says what there is.
+        WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint names what exists.
     Requests: 1 LIST; without a writer those of `Catalog.writers`.
     """
     if writer is None:
@@ -132,8 +134,8 @@ def each_writer(
 
 
 def snapshot_after(catalog: Catalog, database: str, at: AsOf = None) -> Snapshot | None:
-    """The database after a commit, or another state that was made. That it can't be read (another
-    writer's log is broken) undoes nothing: it is warned of.
+    """The database after a commit, or at another point in time. Warns if it can't be read (another
+    writer's log is broken): the commit stands all the same.
     """
     try:
         return catalog.snapshot(database, at)
@@ -142,9 +144,82 @@ def snapshot_after(catalog: Catalog, database: str, at: AsOf = None) -> Snapshot
         return None
 
 
+def print_rows(
+    args: argparse.Namespace,
+    columns: Sequence[Column],
+    records: Iterable[Mapping[str, Any]],
+    snapshot: Snapshot | None,
+    print_text: Callable[[], None],
+    *,
+    name: str,
+    head: Mapping[str, Any] | None = None,
+) -> None:
+    """Print rows that were read at a cut, or made by commits: text has the cut below, json its
+    fields.
+
+    Args:
+        print_text: Prints them for people.
+        name: Key of the rows in the JSON object.
+        head: Further keys of that object.
+    """
+    if args.output == "text":
+        print_text()
+        print_cut(snapshot)
+    else:
+        fields = {**(head or {}), **cut_fields(snapshot)}
+        output.rows(args.output, columns, records, head=fields, name=name)
+
+
+def print_commits(
+    args: argparse.Namespace,
+    columns: Sequence[Column],
+    records: Sequence[Mapping[str, Any]],
+    *,
+    catalog: Catalog,
+    head: Mapping[str, Any],
+    print_text: Callable[[], None],
+) -> None:
+    """Print what a command did, or would do, in each log: a row a log, with the new token.
+
+    Args:
+        records: Rows with `revision`, None if nothing was committed.
+        head: Keys of the JSON object before those of the cut.
+        print_text: Prints them for people.
+    """
+    committed = any(record["revision"] is not None for record in records)
+    after = snapshot_after(catalog, args.database) if committed else None
+    if args.output not in ("text", "json"):
+        columns = (*columns, Column("token", shown=False))
+        records = [{**record, "token": cut_fields(after)["token"]} for record in records]
+    head = {**head, "dry_run": not args.execute}
+    print_rows(args, columns, records, after, print_text, name="logs", head=head)
+
+
+def print_one(
+    args: argparse.Namespace,
+    columns: Sequence[Column],
+    record: Mapping[str, Any],
+    snapshot: Snapshot | None,
+    print_text: Callable[[], None],
+    *,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Print what a command did: one record, and the cut after it.
+
+    Args:
+        print_text: Prints the record for people.
+        more: Further keys of the JSON object.
+    """
+    record = {**record, **cut_fields(snapshot)}
+    if args.output == "text":
+        print_text()
+        print_cut(snapshot)
+    else:
+        output.object_or_rows(args.output, {**record, **(more or {})}, columns, [record])
+
+
 def print_cut(snapshot: Snapshot | None) -> None:
-    """Print which cut a text result is of, and its token; both can be given to `--as-of`. Nothing
-    where there is none."""
+    """Print the cut of a text result, if it has one, and its token: `--as-of` takes both."""
     if snapshot is None:
         return
     revisions = snapshot.cut.revisions
@@ -160,7 +235,7 @@ def print_cut(snapshot: Snapshot | None) -> None:
 
 
 def cut_fields(snapshot: Snapshot | None) -> dict[str, Any]:
-    """The cut as part of a JSON object; nulls where there is none."""
+    """The cut as part of a JSON object; nulls if there is none."""
     return _fields(None if snapshot is None else snapshot.cut)
 
 
@@ -170,8 +245,8 @@ def revision_fields(
     """The cut that is one revision of one log, as part of a JSON object.
 
     Args:
-        identity: Which log, in which incarnation.
-        digest: Of the revision's transaction.
+        identity: The log and its incarnation.
+        digest: Digest of the revision's transaction.
     """
     from ..catalog.format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 

@@ -1,4 +1,6 @@
-"""Arguments that several commands share, and how their values are read."""
+"""The arguments of commands: how one is declared, those that several commands share, and how their
+values are read.
+"""
 
 from __future__ import annotations
 
@@ -16,113 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..catalog.changing import AsOf
+    from .command_list import Argument
 
 ENVIRONMENT: Final = "LAKELOG_STORAGE_OPTIONS"
 LOCATION_ENVIRONMENT: Final = "LAKELOG_LOCATION_OPTIONS"
 
 
-def add_url(parser: argparse.ArgumentParser) -> None:
-    """`URL`, `--output`, `--quiet` and `--option`: what every command takes."""
-    parser.add_argument(
-        "url",
-        metavar="URL",
-        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...; may be left out "
-        f"where {URL} holds it",
-    )
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="no progress and no warnings, only errors"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=FORMS,
-        default="text",
-        help="text for people (default), json, jsonl, csv, parquet or arrow for programs",
-    )
-    parser.add_argument(
-        "--option",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a storage option, e.g. endpoint_url=http://127.0.0.1:9000 or "
-        "client_kwargs.region_name=eu-west-1; may be repeated. Keep secrets out of the command "
-        f"line: {ENVIRONMENT} takes a JSON object",
-    )
-
-
-def add_database(parser: argparse.ArgumentParser) -> None:
-    """`DATABASE`."""
-    parser.add_argument("database", metavar="DATABASE", help="a database of the catalog")
-
-
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """`TABLE`."""
-    parser.add_argument("table", metavar="TABLE", help="a table of the database")
-
-
-def add_writer(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
-    """`--writer`."""
-    parser.add_argument("--writer", metavar="WRITER", required=required, help=text)
-
-
-def add_shared(parser: argparse.ArgumentParser) -> None:
-    """`--shared`."""
-    parser.add_argument(
-        "--shared", action="store_true", help="commit as a guest, beside the owner of the writer id"
-    )
-
-
-def add_execute(
-    parser: argparse.ArgumentParser, text: str = "commit it; without this nothing is written"
-) -> None:
-    """`--execute`."""
-    parser.add_argument("--execute", action="store_true", help=text)
-
-
-def add_where(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
-    """`--where`."""
-    parser.add_argument(
-        "-w",
-        "--where",
-        metavar="PREDICATE",
-        required=required,
-        help=f'{what}, a condition in SQL: "temp > 90 and time_hour >= timestamp '
-        "'2013-07-01 00:00:00Z'\"; docs/reading.md has the language",
-    )
-
-
-def add_partition(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--partition`."""
-    parser.add_argument(
-        "--partition", metavar="NAME", help=f"only {what} of this partition ('': of none)"
-    )
-
-
-def add_as_of(parser: argparse.ArgumentParser) -> None:
-    """`--as-of`."""
-    parser.add_argument(
-        "--as-of",
-        metavar="POINT",
-        type=point_in_time,
-        help="read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), "
-        "or a revision for each writer (EWR=3,JFK=2). Default: the newest",
-    )
-
-
-def add_point(parser: argparse._ActionsContainer, name: str, text: str) -> None:
-    """A point in time in its place; `now` is the newest."""
-
-    def point(value: str) -> AsOf:
-        return None if value.strip() == "now" else point_in_time(value)
-
-    parser.add_argument(name, metavar="CUT", type=point, help=text)
-
-
-def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--limit`."""
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=whole_number, help=f"at most so many {what}"
-    )
+# --- Values ---------------------------------------------------------------------------------------
 
 
 def whole_number(text: str) -> int:
@@ -151,31 +53,176 @@ def positive(text: str) -> float:
     return value
 
 
+def point_or_now(text: str) -> AsOf:
+    """A point in time; None for `now`, the newest."""
+    return None if text.strip() == "now" else point_in_time(text)
+
+
+def names(text: str) -> list[str]:
+    """Names between commas."""
+    return [name.strip() for name in text.split(",")]
+
+
+def _named_point(text: str) -> tuple[str, AsOf]:
+    name, equals, point = text.partition("=")
+    if not equals:
+        raise UsageError(
+            f"{text[:60]!r} doesn't name a point in time", hint="Write june=2013-06-30T00:00Z"
+        )
+    return name.strip(), point_or_now(point)
+
+
+# --- Arguments ------------------------------------------------------------------------------------
+
+
+def argument(*names: str, **settings: Any) -> Argument:
+    """An argument, as `ArgumentParser.add_argument` takes it."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def flag(name: str, text: str) -> Argument:
+    """An option without a value."""
+    return argument(name, action="store_true", help=text)
+
+
+def repeated(name: str, metavar: str, text: str) -> Argument:
+    """An option that may be given several times."""
+    return argument(name, metavar=metavar, action="append", default=[], help=text)
+
+
+def group(title: str, *arguments: Argument) -> Argument:
+    """Arguments under a heading of their own."""
+    return lambda parser: _add_all(parser.add_argument_group(title), arguments)
+
+
+def either(*arguments: Argument) -> Argument:
+    """Options that exclude each other."""
+    return lambda parser: _add_all(parser.add_mutually_exclusive_group(), arguments)
+
+
+def _add_all(parser: Any, arguments: Sequence[Argument]) -> None:
+    for add in arguments:
+        add(parser)
+
+
+DATABASE: Final = argument("database", metavar="DATABASE", help="a database of the catalog")
+ONE_DATABASE: Final = argument("database", metavar="DATABASE", nargs="?", help="only this database")
+TABLE: Final = argument("table", metavar="TABLE", help="a table of the database")
+CATALOG: Final = (
+    argument(
+        "url",
+        metavar="URL",
+        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...; may be left out "
+        f"if {URL} is set",
+    ),
+    argument(
+        "-q", "--quiet", action="store_true", help="print errors only: no progress, no warnings"
+    ),
+    argument(
+        "-o",
+        "--output",
+        choices=FORMS,
+        default="text",
+        help="text for people (default), json, jsonl, csv, parquet or arrow for programs",
+    ),
+    repeated(
+        "--option",
+        "KEY=VALUE",
+        "a storage option, e.g. endpoint_url=http://127.0.0.1:9000 or "
+        "client_kwargs.region_name=eu-west-1; may be repeated. Keep secrets out of the command "
+        f"line: {ENVIRONMENT} takes a JSON object",
+    ),
+)
+IN_DATABASE: Final = (*CATALOG, DATABASE)
+ON_TABLE: Final = (*IN_DATABASE, TABLE)
+SHARED: Final = flag(
+    "--shared", "commit as a guest, without fencing off the owner of the writer id"
+)
+AS_OF: Final = argument(
+    "--as-of",
+    metavar="POINT",
+    type=point_in_time,
+    help="read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), "
+    "or a revision for each writer (EWR=3,JFK=2). Default: the newest",
+)
+ALSO: Final = argument(
+    "--also",
+    metavar="NAME=POINT",
+    type=_named_point,
+    action="append",
+    default=[],
+    help="the same tables at another point in time, as NAME.table in SQL; POINT is as for "
+    "--as-of, or now; may be repeated",
+)
+MEMORY: Final = argument(
+    "--memory",
+    metavar="SIZE",
+    default="1GB",
+    help="the most that DuckDB takes before it uses temporary files, e.g. 500MB (default 1GB)",
+)
+
+
+def writer(text: str, *, required: bool = False) -> Argument:
+    """`--writer`."""
+    return argument("--writer", metavar="WRITER", required=required, help=text)
+
+
+def writers(text: str) -> Argument:
+    """`--writer`, which may be repeated."""
+    return argument("--writer", metavar="WRITER", action="append", help=text)
+
+
+def execute(text: str = "commit it; without this nothing is written") -> Argument:
+    """`--execute`."""
+    return flag("--execute", text)
+
+
+def where(text: str, *, required: bool = False) -> Argument:
+    """`--where`."""
+    return argument(
+        "-w",
+        "--where",
+        metavar="PREDICATE",
+        required=required,
+        help=f'{text}, a condition in SQL: "temp > 90 and time_hour >= timestamp '
+        "'2013-07-01 00:00:00Z'\"; docs/reading.md has the language",
+    )
+
+
+def partition(what: str) -> Argument:
+    """`--partition`."""
+    return argument(
+        "--partition", metavar="NAME", help=f"only {what} of this partition ('': of none)"
+    )
+
+
+def limit(what: str) -> Argument:
+    """`--limit`."""
+    return argument("-n", "--limit", metavar="N", type=whole_number, help=f"at most so many {what}")
+
+
+# --- Storage options ------------------------------------------------------------------------------
+
+
 def location_options(environment: Mapping[str, str] = os.environ) -> dict[str, dict[str, Any]]:
-    """The storage options of places where files lie, by URL: those of the environment.
+    """The storage options of the places of external files, by URL, from the environment.
 
     Raises:
         UsageError: Not a JSON object of objects. No value is shown: it may be a secret.
     """
-    text = environment.get(LOCATION_ENVIRONMENT, "").strip()
-    if not text:
-        return {}
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    options = _from_environment(environment, LOCATION_ENVIRONMENT)
+    if options is None or not all(isinstance(each, dict) for each in options.values()):
         raise UsageError(
             f"{LOCATION_ENVIRONMENT} is not a JSON object of objects",
             hint='Its form is {"s3://bucket": {"key": "...", "secret": "..."}}',
         )
-    return found
+    return options
 
 
 def storage_options(
     given: Sequence[str], environment: Mapping[str, str] = os.environ, *, name: str = ENVIRONMENT
 ) -> dict[str, Any]:
-    """The storage options: those of the environment, then those of `--option` over them.
+    """The storage options: those of the environment, then those of `--option`, which win.
 
     Args:
         name: The variable of the environment.
@@ -185,28 +232,30 @@ def storage_options(
     Raises:
         UsageError: Not KEY=VALUE, or the environment's is not a JSON object.
     """
-    options: dict[str, Any] = {}
-    text = environment.get(name, "").strip()
-    if text:
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise UsageError(
-                f"{name} is not a JSON object",
-                hint='Its form is {"endpoint_url": "...", "key": "...", "secret": "..."}',
-            )
-        options = found
+    options = _from_environment(environment, name)
+    if options is None:
+        raise UsageError(
+            f"{name} is not a JSON object",
+            hint='Its form is {"endpoint_url": "...", "key": "...", "secret": "..."}',
+        )
     for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
             raise UsageError(
                 "An --option is not of the form KEY=VALUE",
                 hint="For example --option endpoint_url=http://127.0.0.1:9000",
             )
-        _set(options, name.split("."), _value(value))
+        _set(options, key.split("."), _value(value))
     return options
+
+
+def _from_environment(environment: Mapping[str, str], name: str) -> dict[str, Any] | None:
+    """The JSON object in a variable; None if it is anything else."""
+    try:
+        options = json.loads(environment.get(name, "").strip() or "{}")
+    except ValueError:
+        return None
+    return options if isinstance(options, dict) else None
 
 
 def _set(options: dict[str, Any], names: Sequence[str], value: Any) -> None:
@@ -228,35 +277,3 @@ def _value(text: str) -> Any:
         except ValueError:
             return text
     return text
-
-
-def add_also(parser: argparse.ArgumentParser) -> None:
-    """`--also`."""
-    parser.add_argument(
-        "--also",
-        metavar="NAME=POINT",
-        type=_named_point,
-        action="append",
-        default=[],
-        help="the same tables at another point in time, as NAME.table in SQL; POINT is as for "
-        "--as-of, or now; may be repeated",
-    )
-
-
-def _named_point(text: str) -> tuple[str, AsOf]:
-    name, equals, point = text.partition("=")
-    if not equals:
-        raise UsageError(
-            f"{text[:60]!r} doesn't name a point in time", hint="Write june=2013-06-30T00:00Z"
-        )
-    return name.strip(), None if point.strip() == "now" else point_in_time(point)
-
-
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """`--memory`."""
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        default="1GB",
-        help="the most that DuckDB takes before it uses temporary files, e.g. 500MB (default 1GB)",
-    )

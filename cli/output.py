@@ -2,13 +2,16 @@
 
 text     for people: aligned columns, grouped numbers, sizes in KiB and MiB. May change at any time.
 json     for programs: one object, in which rows are an array, a row a line; where rows are all
-         there is, that array alone. Keys are stable. What is of a cut has its token.
+         there is, that array alone. Keys are stable. What was read at a cut has its token.
 jsonl    a JSON object a row, and nothing else.
 csv      a header, then rows. An empty field is null; an empty text is "".
 parquet  the rows, typed.
 arrow    the same as a stream of Arrow IPC.
 
-In json, jsonl and csv times are ISO-8601 in UTC with a Z; sizes are bytes.
+In json, jsonl and csv times are ISO-8601 in UTC with a Z; sizes are bytes. Parquet and Arrow have
+their end only if all of it was written: a command that fails leaves no Parquet file behind. Most
+readers take an Arrow stream without its end for complete, so they have to look at the exit code
+(`lakelog write` refuses such a stream).
 """
 
 from __future__ import annotations
@@ -23,12 +26,17 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ..errors import UsageError
 from . import text
+from .errors import Progress
+from .values import is_number, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-TYPED: Final = ("parquet", "arrow")
+    import pyarrow as pa
+
+TYPED: Final = {"parquet": "Parquet", "arrow": "Arrow IPC"}
 FORMS: Final = ("text", "json", "jsonl", "csv", *TYPED)
 _SAMPLE_ROWS: Final = 1_000
 _NARROWEST: Final = 40
@@ -43,9 +51,9 @@ class Column:
         name: Key in json and header in csv; stable.
         title: Heading in text; the name if empty.
         style: How text shows a value: as it is, as a count, as a size, as yes or no.
-        shown: Whether text shows it at all.
-        number: Whether values shown as they are are whole numbers; typed forms want to know.
-        whole: Whether text shows even a long value to its end.
+        shown: Text shows it at all.
+        number: Values that are shown as they are are whole numbers, for the typed forms.
+        whole: Text shows even a long value to its end.
     """
 
     name: str
@@ -73,6 +81,11 @@ class Column:
         return text.printable(flat) if self.whole else text.cell(flat)
 
 
+def columns(*names: str, **settings: Any) -> tuple[Column, ...]:
+    """Columns of these names with the same settings."""
+    return tuple(Column(name, **settings) for name in names)
+
+
 def _flat(value: Any) -> str:
     if isinstance(value, (list, dict, bool)):
         return to_json(value)
@@ -93,10 +106,10 @@ def rows(
     Args:
         columns: Order of keys and columns; records may hold more.
         records: A value of each column; None where there is none.
-        empty: What text says when there are no rows.
-        head: What json says beside the rows, such as the token of the cut. Without it they are an
-            array of their own.
-        name: Key of the rows beside the head.
+        empty: Text that is printed when there are no rows.
+        head: Other keys of the JSON object, such as the token of the cut. Without it the rows are
+            an array of their own.
+        name: Key of the rows in that object.
     """
     names = [column.name for column in columns]
     if form == "json":
@@ -127,21 +140,24 @@ def rows(
 
 
 def _typed(form: str, columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> None:
-    """Counts, sizes and numbers are int64, yes and no bool, all else text, lists and objects as
-    JSON."""
-    from .typed import write_columns
+    """Write counts, sizes and numbers as int64, yes and no as bool, all else as text, lists and
+    objects as JSON."""
+    import pyarrow as pa
 
-    found = []
+    fields, arrays = [], []
     for column in columns:
-        values = [record[column.name] for record in records]
+        values, kind = [record[column.name] for record in records], pa.string()
         if column.number or column.style in ("count", "size"):
-            found.append((column.name, "int64", values))
+            kind = pa.int64()
         elif column.style == "yes":
-            found.append((column.name, "bool", values))
+            kind = pa.bool_()
         else:
-            texts = [v if v is None or isinstance(v, str) else to_json(v) for v in values]
-            found.append((column.name, "string", texts))
-    write_columns(form, found)
+            values = [v if v is None or isinstance(v, str) else to_json(v) for v in values]
+        fields.append(pa.field(column.name, kind))
+        arrays.append(pa.array(values, kind))
+    stream = TypedStream(form, pa.schema(fields))
+    stream.add(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+    stream.close()
 
 
 def table(
@@ -160,9 +176,7 @@ def table(
 
 
 def pairs(items: Iterable[tuple[str, str]], *, indent: str = "") -> None:
-    """Print names and values, one pair a line, the values aligned; a pair without a value is left
-    out.
-    """
+    """Print names and values, one pair a line, the values aligned; leave out empty values."""
     kept = [(name, value) for name, value in items if value != ""]
     wide = max((len(name) for name, _ in kept), default=0)
     for name, value in kept:
@@ -186,13 +200,13 @@ def note(label: str, value: str) -> None:
 
 
 class Stream:
-    """A table of unknown length, printed while it comes.
+    """A table of unknown length, printed as its rows arrive.
 
     Args:
         form: text, json, jsonl or csv.
-        names: Of the columns.
-        right: Which ones text aligns to the right.
-        head: What json says beside the rows.
+        names: Names of the columns.
+        right: For each column, whether text aligns it to the right.
+        head: Other keys of the JSON object.
     """
 
     def __init__(
@@ -235,7 +249,7 @@ class Stream:
         write("".join(item + "\n" for item in text.lines(cells, self._wide, self._right)))
 
     def close(self) -> None:
-        """Print what stands at the end."""
+        """Print the end."""
         if self._json:
             self._json.close()
         elif self._form == "text" and self._wide is None:
@@ -252,7 +266,7 @@ class _Array:
     """A JSON array, a record a line: alone, or the last value of an object.
 
     Args:
-        head: The other values of the object; None for the array alone.
+        head: The other values of the object; None: print the array alone.
         name: Key of the array in the object.
     """
 
@@ -267,7 +281,7 @@ class _Array:
         self._started = True
 
     def close(self) -> None:
-        """Print what stands at the end."""
+        """Print the end."""
         line(f"\n{self._end}" if self._started else self._start + self._end)
 
 
@@ -288,26 +302,17 @@ def json_object(value: Mapping[str, Any]) -> None:
     line(json.dumps(value, indent=2, ensure_ascii=False, default=_unknown))
 
 
-def one(
+def object_or_rows(
     form: str,
+    value: Mapping[str, Any],
     columns: Sequence[Column],
-    record: Mapping[str, Any],
-    tell: Callable[[], None],
-    *,
-    more: Mapping[str, Any] | None = None,
+    records: Iterable[Mapping[str, Any]],
 ) -> None:
-    """Print what a command has done, or would do: one record.
-
-    Args:
-        tell: Prints it as text.
-        more: What a JSON object has besides.
-    """
+    """Print a JSON object, or in the other forms for programs its rows."""
     if form == "json":
-        json_object({**record, **(more or {})})
-    elif form == "text":
-        tell()
+        json_object(value)
     else:
-        rows(form, columns, [record])
+        rows(form, columns, records)
 
 
 def to_json(value: Any) -> str:
@@ -338,9 +343,7 @@ def _csv_field(value: Any) -> str:
 
 
 def utc(at: dt.datetime | None) -> str | None:
-    """A time as text: ISO-8601, UTC, always with microseconds, so that it can be given back to
-    `--as-of` exactly.
-    """
+    """A time as text: ISO-8601, UTC, always with microseconds: `--as-of` takes it exactly."""
     if at is None:
         return None
     return at.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
@@ -367,3 +370,128 @@ def line(value: str = "", *, end: str = "\n") -> None:
 def write(value: str) -> None:
     """Print."""
     sys.stdout.write(value)
+
+
+# --- Rows of Arrow --------------------------------------------------------------------------------
+
+
+def print_batches(
+    form: str,
+    reader: pa.RecordBatchReader,
+    *,
+    limit: int | None = None,
+    head: Mapping[str, Any] | None = None,
+) -> None:
+    """Print the rows of a reader in any form as they arrive: memory stays bounded.
+
+    Args:
+        form: One of `FORMS`.
+        limit: Print at most so many rows, and read no more batches than that takes.
+        head: Other keys of the JSON object, such as `opening.cut_fields`.
+    Raises:
+        UsageError: The form can't be written; see `TypedStream`.
+    """
+    stream: Stream | TypedStream
+    if form in TYPED:
+        stream = TypedStream(form, reader.schema)
+    else:
+        right = [is_number(field.type) for field in reader.schema]
+        stream = Stream(form, reader.schema.names, right, head)
+    done = 0
+    with Progress("rows read", streaming=True) as progress:
+        while limit is None or done < limit:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                break
+            batch = batch if limit is None else batch.slice(0, limit - done)
+            done += batch.num_rows
+            progress.step(batch.num_rows)
+            if isinstance(stream, TypedStream):
+                stream.add(batch)
+            else:
+                stream.add([plain(column) for column in batch.columns])
+    stream.close()
+
+
+class TypedStream:
+    """Rows of one schema, written to stdout as they come, a row group or a message a batch.
+
+    Args:
+        form: One of `TYPED`.
+    Raises:
+        UsageError: Stdout is a terminal or takes no bytes, or Parquet has no such type.
+    """
+
+    def __init__(self, form: str, schema: pa.Schema) -> None:
+        import pyarrow as pa
+
+        sink = pa.PythonFile(_Stdout(TYPED[form]), "w")
+        if form == "arrow":
+            self._writer = pa.ipc.new_stream(sink, schema)
+            return
+        import pyarrow.parquet as pq
+
+        try:
+            self._writer = pq.ParquetWriter(sink, schema, compression="zstd")
+        except pa.ArrowNotImplementedError as error:
+            raise UsageError(
+                f"The rows can't be written as Parquet: {error}",
+                hint="Leave such columns out, or choose --output json",
+            ) from error
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write more rows."""
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        """Write the end."""
+        self._writer.close()
+        sys.stdout.flush()
+
+
+class _Stdout:
+    """Stdout as a file of bytes with a position, which a pipe lacks. Arrow may close it; stdout
+    stays open."""
+
+    closed = False
+
+    def __init__(self, shown: str) -> None:
+        if sys.stdout.isatty():
+            raise UsageError(
+                f"A terminal can't show {shown}",
+                hint="Redirect it to a file (> rows) or to another program",
+            )
+        raw = getattr(sys.stdout, "buffer", None)
+        if raw is None:
+            raise UsageError("Stdout takes text only", hint="Choose --output json or csv")
+        sys.stdout.flush()
+        self._raw = raw
+        self._written = 0
+
+    def write(self, data: Any) -> int:
+        """Write all of it."""
+        size = memoryview(data).nbytes
+        self._raw.write(data)
+        self._written += size
+        return size
+
+    def tell(self) -> int:
+        """The number of bytes written."""
+        return self._written
+
+    def flush(self) -> None:
+        """Flush stdout."""
+        self._raw.flush()
+
+    def close(self) -> None:
+        """Leave stdout open."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False

@@ -1,4 +1,4 @@
-"""Statistics of files as JSON-ready records, a record a column, for `lakelog show` and `files`."""
+"""Statistics of files as JSON-ready records, one a column, for `lakelog show` and `files`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOUNDS: Final = ("min", "max")
 
 
 def of_add(add: wire.Add, schema: pa.Schema | None) -> Records | None:
-    """Those of a whole file; None if they or the schema aren't known."""
+    """The statistics of a whole file; None if they or the schema aren't known."""
     from ..catalog.format.statistics_rows import merge_row_groups
 
     if schema is None or not add.row_groups:
@@ -48,12 +48,12 @@ def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
 def of_batch(
     files: pa.Table, statistics: Sequence[pa.Table], schemas: Mapping[bytes, pa.Schema]
 ) -> dict[tuple[str, str], Records]:
-    """Those of many files, by table and path; a file of which nothing is known is left out.
+    """The statistics of many files, by table and path, without files that have none.
 
     Args:
         files: All columns of FILES.
-        statistics: Segments of STATISTICS, as they are worked with.
-        schemas: By fingerprint.
+        statistics: Segments of STATISTICS, decoded.
+        schemas: Schemas by fingerprint.
     """
     import pyarrow as pa
 
@@ -63,7 +63,7 @@ def of_batch(
     if not statistics:
         return {}
     found: dict[tuple[str, str], Records] = {}
-    # A path can stand in two tables: each is asked for by itself, its rows keep their numbers.
+    # A path can be in two tables: each is read by itself, its rows keep their numbers.
     tables = files.column("table").to_pylist()
     rows = pa.concat_tables(statistics)
     places = rows.column("row").to_pylist()

@@ -1,21 +1,22 @@
-"""A transaction as JSON-ready values and as text, for `lakelog show`."""
+"""A transaction as JSON-ready values and as text, for `lakelog show`; so too the definition of a
+table's columns.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import CorruptError, LakelogError
+from ..errors import CorruptError, CorruptObject, LakelogError
 from . import output
 from .opening import revision_fields
-from .output import Column
-from .show_definition import definition_form, print_definition
-from .show_deletes import row_deletes_form, tombstone_form
+from .output import columns
 from .show_statistics import of_add, of_batch
 from .text import cell, count, many, size
 from .values import plain
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     from ..catalog.wire import lakelog_transaction_pb2 as wire
     from .show_statistics import Records
 
-    # The files of each segment, and the statistics beside them.
+    # The files of each segment, and their statistics.
     Batch = Sequence[tuple[pa.Table, Sequence[pa.Table]]]
 
-ROWS: Final = "actions"
 _FILES_SHOWN: Final = 50
 _FIELDS: Final = (
     *("table", "path", "partition", "row_count", "size_bytes", "schema_fingerprint"),
@@ -38,10 +38,19 @@ _FIELDS: Final = (
     *("statistics", "fields"),
 )
 _EMPTY: Final = dict.fromkeys(_FIELDS)
-COLUMNS: Final[tuple[Column, ...]] = tuple(Column(name) for name in ("action", "kind", *_FIELDS))
+_COLUMNS: Final = columns("action", "kind", *_FIELDS)
 
 
-def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
+def show_transaction(args: argparse.Namespace, log: LogReader, item: LogObject) -> None:
+    """Print a transaction object."""
+    found = _describe(log, item)
+    if args.output == "text":
+        _print_text(found, statistics=args.statistics)
+    else:
+        output.object_or_rows(args.output, found, _COLUMNS, found["actions"])
+
+
+def _describe(log: LogReader, item: LogObject) -> dict[str, Any]:
     """Every field of a transaction object.
 
     Requests: 1 GET; if a file's schema isn't in this transaction, those of reading the log up to it
@@ -80,7 +89,7 @@ def describe(log: LogReader, item: LogObject) -> dict[str, Any]:
 
 
 def _decode(pieces: Sequence[Piece]) -> Batch:
-    """The files of a batch; beside those of each segment the statistics of whole files."""
+    """The files of a batch, with those of each segment the statistics of whole files."""
     from ..catalog.format.segments import FILES, STATISTICS, decode_segment
     from ..catalog.log.checkpoint_files import decode_describing
 
@@ -90,7 +99,7 @@ def _decode(pieces: Sequence[Piece]) -> Batch:
         if piece.kind == FILES:
             batch.append((decode_segment(piece.inline, FILES, piece.rows, piece.where), []))
         elif piece.kind == STATISTICS:
-            # What can't be decoded is unknown, as it is to readers.
+            # Statistics that can't be decoded are unknown, to readers as well.
             with contextlib.suppress(CorruptError):
                 batch[-1][1].append(decode_describing(piece.inline, piece))
     return batch
@@ -99,8 +108,8 @@ def _decode(pieces: Sequence[Piece]) -> Batch:
 def _schemas(
     log: LogReader, found: DecodedTransaction, batches: Mapping[int, Batch]
 ) -> dict[bytes, pa.Schema]:
-    """Schemas by fingerprint: those in the transaction, and if files need others, those of the log
-    before it.
+    """Schemas by fingerprint: those in the transaction, and if files need others, also those of the
+    log before it.
     """
     from ..catalog.format.schema import decode_schema
 
@@ -118,7 +127,7 @@ def _schemas(
         for files, _ in batch:
             needed.update(files.column("schema_fingerprint").to_pylist())
     if needed - set(schemas):
-        # A log that is broken further up must not hide what this one object says.
+        # Damage further up in the log must not hide this object.
         with contextlib.suppress(LakelogError):
             state = log.load(found.message.revision, incarnation=found.log.incarnation)
             known = state.schemas.arrow_schemas(state.schemas.entries)
@@ -233,14 +242,67 @@ def _location(location: wire.Location) -> dict[str, Any]:
     return {"id": location_id(location.url), "url": location.url}
 
 
+def definition_form(message: wire.Definition) -> dict[str, Any]:
+    """The columns with their ids, types and defaults, the highest id so far, and the key. Types
+    that this Arrow can't read are empty."""
+    import pyarrow as pa
+
+    from ..catalog.format.definitions import decode_definition
+
+    try:
+        decoded = decode_definition(message, "the definition")
+        types = {field.name: str(field.type) for field in decoded.schema}
+        defaults = {name: plain(pa.repeat(value, 1))[0] for name, value in decoded.defaults.items()}
+    except CorruptObject:
+        types, defaults = {}, {}
+    columns = [
+        {
+            "column": column.name,
+            "id": column.id,
+            "type": types.get(column.name, ""),
+            "default": defaults.get(column.name),
+        }
+        for column in message.columns
+    ]
+    return {"columns": columns, "last_id": message.last_id, "key": list(message.key)}
+
+
+def column_text(column: dict[str, Any]) -> str:
+    """A column of a definition as text."""
+    text = f"{column['id']} {column['column']} {column['type']}"
+    return text if column["default"] is None else f"{text} default {column['default']}"
+
+
+def _tombstone(item: wire.Tombstone) -> dict[str, Any]:
+    columns = definition_form(item.columns)["columns"] if item.HasField("columns") else []
+    return {
+        "table": item.table,
+        "predicate": item.predicate,
+        "columns": columns,
+        "paths": list(item.paths),
+    }
+
+
+def _row_deletes(item: wire.RowDeletes) -> dict[str, Any]:
+    return {
+        "table": item.table,
+        "path": item.path,
+        "rows": item.cardinality,
+        "object": item.object,
+        "bytes": item.length,
+        "digest": item.digest.hex(),
+        "covers_below": item.covers_below,
+    }
+
+
 _OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
     "identity": _identity,
     "seal": _seal,
     "forget": _forget,
     "location": _location,
     "definition": definition_form,
-    "tombstone": tombstone_form,
-    "row_deletes": row_deletes_form,
+    "tombstone": _tombstone,
+    "row_deletes": _row_deletes,
 }
 
 
@@ -265,8 +327,10 @@ def _schema(schema: wire.Schema) -> dict[str, Any]:
     }
 
 
-def print_text(found: dict[str, Any], *, statistics: bool) -> None:
-    """Print a described transaction for people."""
+# --- Text -----------------------------------------------------------------------------------------
+
+
+def _print_text(found: dict[str, Any], *, statistics: bool) -> None:
     guest = " (by a guest)" if found["guest"] else ""
     output.pairs(
         [
@@ -328,7 +392,14 @@ def _print_action(record: dict[str, Any], statistics: bool) -> None:
         )
     elif kind == "definition":
         output.line(f"definition  {cell(record['table'])}")
-        print_definition(record["fields"])
+        form = record["fields"]
+        output.pairs(
+            [
+                ("columns", ", ".join(map(column_text, form["columns"]))),
+                ("key", ", ".join(map(cell, form["key"]))),
+            ],
+            indent="        ",
+        )
     elif kind == "identity":
         output.line(f"identity  {record['fields']['writer']}/{record['fields']['database']}")
     elif kind == "location":
@@ -378,5 +449,5 @@ def _value(value: Any) -> str:
 
 
 def _bound(item: dict[str, Any], name: str) -> str:
-    """A bound; `~` says that no row need have that very value."""
+    """A bound, with `~` if no row need have that very value."""
     return _value(item[name]) + ("~" if item[f"{name}_exact"] is False else "")

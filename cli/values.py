@@ -21,6 +21,8 @@ import base64
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -53,8 +55,19 @@ def plain(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()  # type: ignore[no-any-return]
 
 
+def records(table: pa.Table, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a table as plain values by name.
+
+    Args:
+        names: Only these columns, in this order.
+    """
+    names = names or table.schema.names
+    columns = [plain(table.column(name)) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def is_number(kind: pa.DataType) -> bool:
-    """Whether text aligns values of a type to the right."""
+    """Tell whether text aligns values of a type to the right."""
     import pyarrow as pa
 
     types = pa.types
@@ -109,7 +122,7 @@ def _far_date(days: int) -> str:
 
 
 def _texts(column: pa.Array) -> list[str | None]:
-    """Dates, times and decimals by Arrow's words for them, as far as it has any."""
+    """Dates, times and decimals as Arrow prints them, where it can."""
     import pyarrow as pa
 
     found: list[str | None] = column.cast(pa.string()).to_pylist()

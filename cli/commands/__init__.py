@@ -1,1 +1,1 @@
-"""One module a command; `command_list` lists them."""
+"""The commands, those that belong together in one module; `command_list` lists them."""

@@ -1,109 +1,62 @@
-"""`lakelog add`: Parquet files into a table, where they lie."""
+"""`lakelog add`: add Parquet files to a table in place, from paths, URLs, folders and patterns."""
 
 from __future__ import annotations
 
+import glob
+import os
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown, SchemaConflict
+from ...errors import CommitOutcomeUnknown, ObjectNotFound, SchemaConflict, UsageError
+from ...store.places import LOCAL_ROOT, Place, is_url, place_of, root_of, split
 from .. import options, output
-from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
-from ..output import Column
-from ..progress import Progress
+from ..command_list import Command
+from ..errors import Progress
+from ..opening import open_catalog, print_one, snapshot_after
+from ..output import Column, columns
 from ..text import count, many, size
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...catalog.catalog import Catalog
     from ...catalog.commit.spots import Added, NewFile
-    from ..inputs.patterns import Listed
+    from ...store import Store, WideStore
 
-DESCRIPTION: Final = """\
-Take Parquet files in as they are, wherever they lie: nothing is copied, and lakelog never changes
-or deletes them. A PATTERN is a file, a folder (the .parquet files at any depth in it, without names
-that begin with . or _), or a pattern with *, ** or ?; on this machine or in an object store. All
-are committed in one transaction, after every footer was read: readers see all of them or none.
-
-Folders like year=2026/month=11 right above a file are its partition, under that name, and columns
-of the table that the file itself lacks: integers (without leading zeros: month=01 is text) or dates
-where all folders say such, else text.
-(The log then needs readers that know the feature "partition_columns".) Files that are live already
-are left out, so that running the command again adds nothing but what is new. A file that isn't
-sound Parquet, or whose columns don't fit the table, is an error that names it, and nothing is
-committed; --skip-bad leaves out the former, and says which.
-
-The log names the places where the files lie, and so needs readers that know the feature
-"locations". Credentials of other places are taken from the environment variable
-LAKELOG_LOCATION_OPTIONS, a JSON object of storage options by URL; where it has none, a place of the
-catalog's own kind is opened as the catalog is. Whoever deletes or changes one of the files later
-makes reading it an error."""
-EXAMPLES: Final = """
-lakelog add ./catalog weather hourly /data/hourly --writer EWR
-lakelog add s3://lake/catalog weather hourly 's3://other/raw/2026-*/*.parquet' --writer EWR
-lakelog add ./catalog weather hourly /data/hourly --writer EWR --dry-run --output json
-lakelog add ./catalog weather hourly /data/x.parquet --writer EWR --partition 2026-11
-"""
 _COLUMNS: Final = (
-    Column("writer"),
-    Column("database"),
-    Column("table"),
+    *columns("writer", "database", "table"),
     Column("revision", number=True),
     Column("transaction_id"),
-    Column("found", number=True),
-    Column("added", number=True),
-    Column("known", number=True),
-    Column("bad", number=True),
-    Column("row_count", number=True),
-    Column("size_bytes", number=True),
+    *columns("found", "added", "known", "bad", "row_count", "size_bytes", number=True),
     Column("token"),
 )
 _SHOWN: Final = 20
+_WILD: Final = re.compile(r"[*?\[]")
+_SUFFIXES: Final = (".parquet", ".parq", ".pq")
+# Folders of other table formats hold files that their tables no longer have.
+_OTHER_TABLES: Final = re.compile(
+    r"(?:^|/)(?:_delta_log/|\.hoodie/|metadata/[^/]*\.metadata\.json$|"
+    r"[^/]+/[^/]+/transactions/[^/]+\.(?:transaction|checkpoint)$)"
+)
+_PARTS: Final = re.compile(r"\*\*/?|\*|\?|\[[^]/]+\]")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    options.add_database(parser)
-    options.add_table(parser)
-    parser.add_argument(
-        "patterns", metavar="PATTERN", nargs="+", help="a file, a folder or a pattern; see above"
-    )
-    options.add_writer(parser, "the writer id to commit under", required=True)
-    parser.add_argument(
-        "--partition",
-        metavar="NAME",
-        help="the partition of all of them, instead of what their folders say ('': none)",
-    )
-    parser.add_argument(
-        "--skip-bad",
-        action="store_true",
-        help="leave out files that aren't sound Parquet, instead of adding none",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="read every footer and commit nothing"
-    )
-    options.add_shared(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """List, read footers, commit, and say what was done."""
-    from ..inputs.patterns import list_files
-
+def _run(args: argparse.Namespace) -> int:
+    """List files, read footers, commit, and print the result."""
     catalog = open_catalog(args)
     with Progress("files listed") as progress:
         listed = list_files(catalog.wide, args.patterns, progress.step)
     files = _new_files(listed, args.partition)
-    record, found = _add(catalog, args, files)
+    record, added = _add(catalog, args, files)
     committed = record["revision"] is not None
     after = snapshot_after(catalog, args.database) if committed else None
-    record |= cut_fields(after)
-
-    def show() -> None:
-        _print(record, found, args)
-        print_cut(after)
-
-    output.one(args.output, _COLUMNS, record, show, more=_names(found))
+    more = {
+        "paths": added.paths,
+        "bad_files": [{"file": name, "problem": problem} for name, problem in added.bad],
+    }
+    print_one(args, _COLUMNS, record, after, lambda: _print(record, added, args), more=more)
     return 0
 
 
@@ -115,9 +68,9 @@ def _new_files(listed: Sequence[Listed], partition: str | None) -> list[NewFile]
     if partition is not None:
         return [NewFile(item.name, partition, item.size_bytes) for item in listed]
     names = [hive_partition(item.name) for item in listed]
-    told = told_types(names)
+    types = told_types(names)
     return [
-        NewFile(item.name, name, item.size_bytes, told[name] or None)
+        NewFile(item.name, name, item.size_bytes, types[name] or None)
         for item, name in zip(listed, names, strict=True)
     ]
 
@@ -132,11 +85,11 @@ def _add(
         tx = writer.transaction()
         try:
             try:
-                found = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
+                added = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
             except SchemaConflict as error:
-                error.hint = "Nothing was added. Name the other files only, or write this one anew"
+                error.hint = "Nothing was added. Name the other files only, or write this one again"
                 raise
-            info = None if args.dry_run or not found.paths else tx.commit()
+            info = None if args.dry_run or not added.paths else tx.commit()
         except CommitOutcomeUnknown as error:
             error.hint = "Running the same command again is safe: it adds no file twice"
             raise
@@ -150,22 +103,15 @@ def _add(
         "revision": None if info is None else info.revision,
         "transaction_id": None if info is None else info.transaction_id,
         "found": len(files),
-        "added": len(found.paths),
-        "known": len(found.known),
-        "bad": len(found.bad),
-        "row_count": found.rows,
-        "size_bytes": found.size_bytes,
-    }, found
+        "added": len(added.paths),
+        "known": len(added.known),
+        "bad": len(added.bad),
+        "row_count": added.rows,
+        "size_bytes": added.size_bytes,
+    }, added
 
 
-def _names(found: Added) -> dict[str, Any]:
-    return {
-        "paths": found.paths,
-        "bad_files": [{"file": name, "problem": problem} for name, problem in found.bad],
-    }
-
-
-def _print(record: dict[str, Any], found: Added, args: argparse.Namespace) -> None:
+def _print(record: dict[str, Any], added: Added, args: argparse.Namespace) -> None:
     amount = f"{many(record['row_count'], 'row')}, {size(record['size_bytes'])}"
     files = f"{many(record['added'], 'file')}, {amount}"
     if record["revision"] is not None:
@@ -177,9 +123,220 @@ def _print(record: dict[str, Any], found: Added, args: argparse.Namespace) -> No
         output.line("nothing was committed: there is nothing new")
     if record["known"]:
         output.line(f"{many(record['known'], 'file')} left out: live already")
-    if found.bad:
+    if added.bad:
         output.line(f"{many(record['bad'], 'file')} left out: no sound Parquet")
-        for name, problem in found.bad[:_SHOWN]:
+        for name, problem in added.bad[:_SHOWN]:
             output.pairs([(name, problem)], indent="  ")
-        if len(found.bad) > _SHOWN:
-            output.line(f"  and {count(len(found.bad) - _SHOWN)} more; --output json lists them")
+        if len(added.bad) > _SHOWN:
+            output.line(f"  and {count(len(added.bad) - _SHOWN)} more; --output json lists them")
+
+
+# --- The files that patterns name -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file that a pattern names.
+
+    Attributes:
+        name: Its URL or absolute path.
+        size_bytes: Its exact size; None: unknown.
+    """
+
+    name: str
+    size_bytes: int | None
+
+
+def list_files(
+    wide: WideStore, patterns: Sequence[str], step: Callable[[], None] = lambda: None
+) -> list[Listed]:
+    """The files that patterns name, each once, in order.
+
+    A folder means the Parquet files at any depth in it, by their names, without names that begin
+    with `.` or `_`.
+
+    Args:
+        step: Called for each file.
+    Raises:
+        ObjectNotFound: A pattern names nothing.
+        UsageError: A folder is that of another table format.
+        InvalidUrl, InvalidPath: No such place.
+    Requests: 1 LIST per 1,000 names on S3; 1 HEAD for a URL without wildcards.
+    """
+    found: dict[str, Listed] = {}
+    for pattern in patterns:
+        local = not is_url(pattern) or root_of(pattern) == LOCAL_ROOT
+        some = _local(_path(pattern)) if local else _remote(wide, pattern)
+        before = len(found)
+        anything = False
+        for item in some:
+            anything = True
+            if item.name not in found:
+                found[item.name] = item
+                step()
+        if len(found) == before and not anything:
+            raise ObjectNotFound(
+                f"There are no Parquet files at {pattern}",
+                key=pattern,
+                hint="In a folder they end in .parquet; other names are given one by one or by a "
+                "pattern",
+            )
+    return list(found.values())
+
+
+def _path(pattern: str) -> str:
+    if is_url(pattern):
+        return "/" + split(pattern).key.lstrip("/")
+    return os.path.abspath(os.path.expanduser(pattern))
+
+
+def _local(pattern: str) -> Iterator[Listed]:
+    if os.path.lexists(pattern) or not _WILD.search(pattern):
+        names = [pattern]
+    else:
+        names = sorted(glob.glob(pattern, recursive=True))
+    for name in names:
+        if os.path.isdir(name):
+            yield from _folder(name)
+        elif os.path.isfile(name):
+            yield Listed(name, os.path.getsize(name))
+        elif name == pattern:
+            raise ObjectNotFound("No such file or folder", key=name, hint="Check its name")
+
+
+def _folder(top: str) -> Iterator[Listed]:
+    seen: set[str] = set()
+    for folder, folders, files in os.walk(top, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        below = os.path.relpath(folder, top)
+        inner = "" if below == "." else f"{below}/"
+        _refuse_other_tables(top, (f"{inner}{name}/" for name in folders))
+        _refuse_other_tables(top, (inner + name for name in files))
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        for name in sorted(files):
+            if _is_parquet(name):
+                path = os.path.join(folder, name)
+                yield Listed(path, os.path.getsize(path) if os.path.exists(path) else None)
+
+
+def _remote(wide: WideStore, pattern: str) -> Iterator[Listed]:
+    root = root_of(pattern)
+    store, key = wide.at(root), split(pattern).key
+    wild = _WILD.search(key)
+    if wild is not None:
+        folder = key[: wild.start()].rpartition("/")[0]
+        match = _translated(key)
+        yield from (
+            Listed(Place(root, name).url, size_bytes)
+            for name, size_bytes in _below(store, folder)
+            if match.fullmatch(name)
+        )
+        return
+    if key and not key.endswith("/"):
+        place = place_of(pattern)
+        try:
+            yield Listed(place.url, store.head(place.key).size_bytes)
+            return
+        except ObjectNotFound:
+            pass
+    top = key.rstrip("/")
+    for name, size_bytes in _below(store, top):
+        below = name[len(top) :].lstrip("/")
+        _refuse_other_tables(pattern, (below,))
+        if not any(part[0] in "._" for part in below.split("/")) and _is_parquet(name):
+            yield Listed(Place(root, name).url, size_bytes)
+
+
+def _below(store: Store, folder: str) -> Iterator[tuple[str, int]]:
+    prefix = f"{folder}/" if folder else ""
+    return ((info.key, info.size_bytes) for info in store.list(prefix))
+
+
+def _is_parquet(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    return last[0] not in "._" and last.endswith(_SUFFIXES)
+
+
+def _refuse_other_tables(top: str, names: Iterable[str]) -> None:
+    for name in names:
+        if _OTHER_TABLES.search(name):
+            raise UsageError(
+                f"{top} holds a table of another format, or a lakelog catalog: {name}",
+                key=top,
+                hint="Not every Parquet file there belongs to the table. Name the files that do, "
+                "e.g. those that its own reader lists",
+            )
+
+
+def _translated(pattern: str) -> re.Pattern[str]:
+    """A pattern of keys: `*` and `?` stay within a folder, `**` doesn't."""
+    text, end = "", 0
+    for part in _PARTS.finditer(pattern):
+        text += re.escape(pattern[end : part.start()])
+        end = part.end()
+        match part[0]:
+            case "**/":
+                text += "(?:[^/]+/)*"
+            case "**":
+                text += ".*"
+            case "*":
+                text += "[^/]*"
+            case "?":
+                text += "[^/]"
+            case chosen:
+                inner = chosen[1:-1].replace("\\", r"\\")
+                text += f"[^{inner[1:]}]" if inner[0] == "!" else f"[{inner}]"
+    return re.compile(text + re.escape(pattern[end:]), re.DOTALL)
+
+
+ADD: Final = Command(
+    """\
+Add Parquet files as they are, wherever they are stored: nothing is copied, and lakelog never
+changes or deletes them. A PATTERN is a file, a folder (the .parquet files at any depth in it,
+without names that begin with . or _), or a pattern with *, ** or ?; on this machine or in an object
+store. All are committed in one transaction, after every footer was read: readers see all of them or
+none.
+
+Folders like year=2026/month=11 right above a file are its partition, under that name, and columns
+of the table that the file itself lacks: integers (without leading zeros: month=01 is text) or dates
+if the values in all folders are, else text. (The log then needs readers that know the feature
+"partition_columns".) Files that are live already are left out, so that running the command again
+adds only what is new. A file that isn't sound Parquet, or whose columns don't fit the table, is an
+error that names it, and nothing is committed; --skip-bad leaves out the former, and names them.
+
+The log names the places of the files, and so needs readers that know the feature "locations".
+Credentials of other places are taken from the environment variable LAKELOG_LOCATION_OPTIONS, a JSON
+object of storage options by URL; a place that it lacks, of the catalog's own kind, is opened as the
+catalog is. If one of the files is changed or deleted later, reading it is an error.""",
+    """
+lakelog add ./catalog weather hourly /data/hourly --writer EWR
+lakelog add s3://lake/catalog weather hourly 's3://other/raw/2026-*/*.parquet' --writer EWR
+lakelog add ./catalog weather hourly /data/hourly --writer EWR --dry-run --output json
+lakelog add ./catalog weather hourly /data/x.parquet --writer EWR --partition 2026-11
+""",
+    (
+        *options.ON_TABLE,
+        options.argument(
+            "patterns",
+            metavar="PATTERN",
+            nargs="+",
+            help="a file, a folder or a pattern; see above",
+        ),
+        options.writer("the writer id to commit under", required=True),
+        options.argument(
+            "--partition",
+            metavar="NAME",
+            help="the partition of all of them, instead of that of their folders ('': none)",
+        ),
+        options.flag(
+            "--skip-bad", "leave out files that aren't sound Parquet, instead of adding none"
+        ),
+        options.flag("--dry-run", "read every footer and commit nothing"),
+        options.SHARED,
+    ),
+    _run,
+)

@@ -1,33 +1,149 @@
-"""`lakelog completion`: the script that makes a shell complete lakelog's command lines."""
+"""`lakelog completion`: completion on TAB by argcomplete, from the parsers of the command line.
+
+The shell's script, which the command prints, calls `lakelog` with `_ARGCOMPLETE` in the
+environment. Only the parser of the command that is being typed is made. Databases, tables and
+writers are looked up if that is quick: in a local folder.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import argparse
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from .. import output
+from .. import options, output
+from ..command_list import COMMANDS, Command, find
+from ..parser import URL, command_parser
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Callable
 
-DESCRIPTION: Final = """\
-Print a script for your shell, after which TAB completes commands, options and their values, and in
-local catalogs the names of databases, tables and writers. Put the line that fits into the file that
-your shell reads when it starts."""
-EXAMPLES: Final = """
-lakelog completion bash > ~/.local/share/bash-completion/completions/lakelog
-lakelog completion zsh > ~/.zfunc/_lakelog
-lakelog completion fish > ~/.config/fish/completions/lakelog.fish
-"""
+    from ...catalog.catalog import Catalog
+
+_FILES: Final = ("FILE", "DIR", "PLANFILE")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="your shell")
+def complete() -> None:
+    """Tell the shell what can be at the cursor, and end the process."""
+    import argcomplete
+
+    argcomplete.autocomplete(
+        _whole_parser(os.environ.get("COMP_LINE", "")), always_complete_options=False
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def _whole_parser(line: str) -> argparse.ArgumentParser:
+    """A parser of all commands; only the one in the line has its arguments."""
+    parser = argparse.ArgumentParser("lakelog", add_help=False)
+    parser.add_argument("--help", action="store_true", help="list the commands")
+    parser.add_argument("--version", action="store_true", help="show the version")
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=argparse.ArgumentParser)
+    typed = {word for word in line.split()[1:] if find(word) is not None}
+    for entry in COMMANDS:
+        sub = commands.add_parser(entry.name, help=entry.summary, add_help=False)
+        if entry.name in typed:
+            _take_over(sub, command_parser(entry))
+    return parser
+
+
+def _take_over(sub: argparse.ArgumentParser, full: argparse.ArgumentParser) -> None:
+    """Give a parser the arguments of another, each with its completer."""
+    for action in full._actions:
+        sub._add_action(action)
+        finder = _FINDERS.get(action.dest)
+        words = str(action.metavar or "")
+        if finder is not None:
+            action.completer = finder  # type: ignore[attr-defined]
+        elif action.choices is None and not words.startswith(_FILES):
+            action.completer = _nothing  # type: ignore[attr-defined]
+
+
+def _nothing(**_: Any) -> list[str]:
+    return []
+
+
+def _names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Databases or tables, which follow the words before the cursor: with the URL among them, or
+    taken from LAKELOG_URL."""
+    return _both_ways(parsed_args, _following)
+
+
+def _writers(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    return _both_ways(
+        parsed_args, lambda catalog, words: catalog.writers(words[0]) if words else []
+    )
+
+
+def _following(catalog: Catalog, words: list[str]) -> list[str]:
+    if not words:
+        return catalog.databases()
+    return catalog.snapshot(words[0]).tables() if len(words) == 1 else []
+
+
+def _both_ways(
+    parsed_args: argparse.Namespace, look: Callable[[Catalog, list[str]], list[str]]
+) -> list[str]:
+    found = [getattr(parsed_args, name, None) for name in ("url", "database", "table")]
+    words = [word for word in found if isinstance(word, str)]
+    names = _looked_up(words[0], look, words[1:]) if words else []
+    if os.environ.get(URL):
+        names += _looked_up(os.environ[URL], look, words)
+    return names
+
+
+def _looked_up(
+    url: str, look: Callable[[Catalog, list[str]], list[str]], words: list[str]
+) -> list[str]:
+    if "://" in url and not url.startswith("file://"):
+        return []
+    from ...catalog.catalog import open_catalog
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return look(open_catalog(url), words)
+        except Exception:  # nobody reads an error here
+            return []
+
+
+def _folders_and_databases(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    folder = Path(prefix).expanduser() if prefix.endswith("/") else Path(prefix).expanduser().parent
+    start = prefix[: prefix.rfind("/") + 1]
+    try:
+        inside = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+    except OSError:
+        inside = []
+    return [f"{start}{name}" for name in inside] + _names(parsed_args)
+
+
+_FINDERS: Final[dict[str, Any]] = {
+    "url": _folders_and_databases,
+    "database": _names,
+    "table": _names,
+    "writer": _writers,
+}
+
+
+def _print_script(args: argparse.Namespace) -> int:
     """Print the script."""
     from argcomplete.shell_integration import shellcode
 
     output.write(shellcode(["lakelog"], shell=args.shell))
     return 0
+
+
+COMPLETION: Final = Command(
+    """\
+Print a script for your shell, after which TAB completes commands, options and their values, and in
+local catalogs the names of databases, tables and writers. Add the line for your shell to the file
+that it reads when it starts.""",
+    """
+lakelog completion bash > ~/.local/share/bash-completion/completions/lakelog
+lakelog completion zsh > ~/.zfunc/_lakelog
+lakelog completion fish > ~/.config/fish/completions/lakelog.fish
+""",
+    (options.argument("shell", choices=("bash", "zsh", "fish"), help="your shell"),),
+    _print_script,
+)

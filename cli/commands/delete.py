@@ -1,71 +1,28 @@
-"""`lakelog delete`: rows out of a table, by a condition."""
+"""`lakelog delete`: delete the rows of a table that meet a condition."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import options, output
-from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
-from ..output import Column
-from ..streams import tell
+from ..command_list import Command
+from ..errors import dry_run
+from ..opening import open_catalog, print_commits
+from ..output import Column, columns
 from ..text import many
 
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION: Final = """\
-Delete the rows of a table for which a condition is true, whoever wrote them; where it is NULL they
-stay. Each log that holds such rows gets a commit of its own, beside whoever has it open. Files of
-which the log's statistics say that every row goes are taken out of the table; of others the rows
-are hidden from all readers, and the files stay as they are.
-
-Rows are hidden in one of two ways (--mode): by a predicate, a tombstone in the log, which each
-reader decides (nothing is read now), or by rows: the files are read now, and the log points to the
-numbers of their rows. "auto" takes a predicate while the table has fewer than 8.
-
-Without --execute nothing is deleted: what would be done is shown. A log then needs readers that
-know the features "tombstones" and "row_deletes"."""
-EXAMPLES: Final = """
-lakelog delete ./catalog weather hourly --where "temp IS NULL AND hour < 3"
-lakelog delete ./catalog weather hourly --where "month = 2" --count
-lakelog delete ./catalog weather hourly --where "month = 2" --execute
-lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --mode rows --execute
-"""
 _COLUMNS: Final = (
     Column("writer"),
-    Column("files_removed", style="count"),
-    Column("files_touched", style="count"),
-    Column("tombstones", style="count"),
-    Column("rows", style="count"),
+    *columns("files_removed", "files_touched", "tombstones", "rows", style="count"),
     Column("revision", number=True),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    options.add_database(parser)
-    options.add_table(parser)
-    options.add_where(parser, "the condition that rows to be deleted meet", required=True)
-    options.add_writer(parser, "only rows of this writer's files (default: of all)")
-    parser.add_argument(
-        "--mode",
-        choices=("auto", "predicate", "rows"),
-        default="auto",
-        help="how rows are hidden (default: auto)",
-    )
-    parser.add_argument(
-        "--count",
-        action="store_true",
-        help="read the files and count the rows, for the plan; of a table with a key also those "
-        "that newer ones of their keys hide",
-    )
-    options.add_execute(parser, "delete them")
-
-
-def run(args: argparse.Namespace) -> int:
+def _delete(args: argparse.Namespace) -> int:
     """Show what would be done, or do it."""
     catalog = open_catalog(args)
     done = catalog.delete(
@@ -78,32 +35,25 @@ def run(args: argparse.Namespace) -> int:
         execute=args.execute,
     )
     records = [asdict(item) for item in done]
-    committed = any(item.revision is not None for item in done)
-    after = snapshot_after(catalog, args.database) if committed else None
-    if args.output == "text":
-        _print(args, records)
-        print_cut(after)
-        return 0
-    cut = cut_fields(after)
-    if args.output == "json":
-        head = {"table": args.table, "where": args.where, "mode": args.mode}
-        head |= {"dry_run": not args.execute, **cut}
-        output.rows("json", _COLUMNS, records, head=head, name="logs")
-        return 0
-    with_token = [{**record, "token": cut["token"]} for record in records]
-    output.rows(args.output, (*_COLUMNS, Column("token", shown=False)), with_token)
+    print_commits(
+        args,
+        _COLUMNS,
+        records,
+        catalog=catalog,
+        head={"table": args.table, "where": args.where, "mode": args.mode},
+        print_text=lambda: _print(args, records),
+    )
     return 0
 
 
 def _print(args: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     if not records:
-        output.line(f"no row of {args.table} meets the condition: nothing is to be deleted")
+        output.line(f"no row of {args.table} meets the condition: nothing to delete")
         return
     for record in records:
         _print_log(args, record)
     if not args.execute:
-        sys.stdout.flush()
-        tell("\nDRY RUN: nothing was deleted; add --execute\n")
+        dry_run("nothing was deleted")
 
 
 def _print_log(args: argparse.Namespace, record: dict[str, Any]) -> None:
@@ -122,3 +72,43 @@ def _print_log(args: argparse.Namespace, record: dict[str, Any]) -> None:
         output.line(f"  {way} of {many(touched, 'file')}")
     if record["rows"] is not None:
         output.line(f"  {many(record['rows'], 'row')} in all")
+
+
+DELETE: Final = Command(
+    """\
+Delete the rows of a table for which a condition is true, whoever wrote them; rows for which it is
+NULL stay. Each log that holds such rows gets a commit of its own, without fencing off its owner.
+If the log's statistics prove that all rows of a file meet the condition, the file is removed from
+the table; in other files the rows are hidden from all readers, and the files stay as they are.
+
+Rows are hidden in one of two ways (--mode): by predicate, a tombstone in the log that is evaluated
+on each read (no file is read now), or by rows: the files are read now, and the log stores the
+numbers of their rows. "auto" uses a predicate while the table has fewer than 8.
+
+Without --execute nothing is deleted: the plan is shown. The log then needs readers that know the
+features "tombstones" and "row_deletes".""",
+    """
+lakelog delete ./catalog weather hourly --where "temp IS NULL AND hour < 3"
+lakelog delete ./catalog weather hourly --where "month = 2" --count
+lakelog delete ./catalog weather hourly --where "month = 2" --execute
+lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --mode rows --execute
+""",
+    (
+        *options.ON_TABLE,
+        options.where("the condition that rows to be deleted meet", required=True),
+        options.writer("only rows of this writer's files (default: of all)"),
+        options.argument(
+            "--mode",
+            choices=("auto", "predicate", "rows"),
+            default="auto",
+            help="how rows are hidden (default: auto)",
+        ),
+        options.flag(
+            "--count",
+            "read the files and count the rows, for the plan; of a table with a key also those "
+            "that newer rows with their keys hide",
+        ),
+        options.execute("delete them"),
+    ),
+    _delete,
+)

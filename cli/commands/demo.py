@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptError, LakelogError, MissingDependency, UsageError
 from .. import demo_data as data
+from .. import options
+from ..command_list import Command
 from ..output import bold, line
 
 if TYPE_CHECKING:
@@ -29,18 +31,6 @@ JUNE: Final = "2013-06-15T00:00:00Z"
 _SQL: Final = """\
 SELECT origin, count(*) AS hours, min(temp) AS coldest_may_hour
 FROM {view} WHERE month = 5 GROUP BY origin ORDER BY origin"""
-DESCRIPTION: Final = """\
-Make a small catalog of real data and look at it: three writers commit the hourly weather of New
-York's airports of 2013, one month is corrected, questions are asked of two points in time, and the
-log of one writer is lost and repaired. Takes under a minute. Needs the `duckdb` extra; where the
-`spark` extra and Java 17 or newer are, Spark reads both points in time as well.
-
-The catalog stays in DIR, to go on with. A DIR that an earlier demo made is made anew; any other
-that isn't empty is refused."""
-EXAMPLES: Final = """
-lakelog demo
-lakelog demo ./demo-lake
-"""
 _MADE_BY_DEMO: Final = ".lakelog-demo"
 _HOT: Final = "temp > 99"
 _BOTH: Final = """\
@@ -49,18 +39,8 @@ SELECT origin, min(june.temp) AS coldest_may_hour_in_june, min(now.temp) AS and_
   WHERE now.month = 5 GROUP BY ALL ORDER BY ALL"""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        metavar="DIR",
-        help="where to put the catalog; a new temporary folder if not given",
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit code."""
+def _run(args: argparse.Namespace) -> int:
+    """Show everything, step by step."""
     started = time.monotonic()
     folder = _prepare(args.directory)
     url = _shown(folder)
@@ -141,7 +121,7 @@ def _tree(folder: Path) -> None:
 
 
 def _ask(url: str) -> None:
-    """A condition, and which files it spares."""
+    """Scan with a condition, and show the files that it skips."""
     _step("A question")
     table = (url, data.DATABASE, data.TABLE, "--where", _HOT)
     _lakelog("scan", *table, "--columns", "origin,time_hour,temp")
@@ -150,7 +130,7 @@ def _ask(url: str) -> None:
 
 
 def _compare(url: str) -> str:
-    """Ask one question of both points in time; returns what it printed."""
+    """Run one query over both points in time; returns its output."""
     return _lakelog("query", url, data.DATABASE, "--also", f"june={JUNE}", _BOTH)
 
 
@@ -160,7 +140,7 @@ def _lose_and_repair(folder: Path, url: str) -> None:
     line(f"  $ rm -r {url}/LGA/{data.DATABASE}/transactions")
     shutil.rmtree(lost)
     _lakelog("tables", url, data.DATABASE, "--writer", "LGA")
-    _say("A writer refuses to go on until the copy is put back:")
+    _say("A writer refuses to go on until the copy is restored:")
     _lakelog("repair", url, data.DATABASE, "--writer", "LGA", "--execute")
     _lakelog("check", url, data.DATABASE, "--level", "data")
 
@@ -181,7 +161,7 @@ def _farewell(url: str, seconds: float) -> None:
 
 
 def _program() -> str:
-    """How this command was called, as it can be called again."""
+    """The program as it was called, to call it again."""
     if os.path.basename(sys.argv[0]) == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m lakelog"
     return shlex.quote(os.path.relpath(sys.argv[0]))
@@ -198,10 +178,10 @@ def _say(*lines: str) -> None:
 
 
 def _lakelog(*argv: str, lines: int | None = None) -> str:
-    """Run a command as the user would, and show it with `lines` of its answer, or all.
+    """Run a command as the user would, and show it with `lines` of its output, or all.
 
     Returns:
-        The answer.
+        The output.
     """
     from ..main import main
 
@@ -221,11 +201,11 @@ def _lakelog(*argv: str, lines: int | None = None) -> str:
 
 @contextmanager
 def spark_reader(url: str) -> Iterator[Callable[[], Answers]]:
-    """A session, for as long as the block lasts.
+    """A session of Spark, for as long as the block lasts.
 
     Yields:
-        Has Spark read both points in time, prints the answers and returns them. Where Spark or
-        Java is missing it says so, once, and has no answers.
+        A function that reads both points in time, prints the answers and returns them. Without
+        Spark or Java, which is noted once, it returns no answers.
     """
     from ...spark import session
 
@@ -244,7 +224,7 @@ def spark_reader(url: str) -> Iterator[Callable[[], Answers]]:
 
 
 def _read_both(spark: Any, url: str) -> Answers:
-    """Ask for both, and hold the counts against the source."""
+    """Read both, and compare the counts with the source."""
     from ...spark import read
 
     answers: Answers = []
@@ -269,3 +249,28 @@ def _read_both(spark: Any, url: str) -> Answers:
             line(f"    {origin}  {hours} hours in May, the coldest {coldest:.2f} °F")
         answers += [(view, count), *found]
     return answers
+
+
+DEMO: Final = Command(
+    """\
+Make a small catalog of real data and look at it: three writers commit the hourly weather of New
+York's airports of 2013, one month is corrected, questions are asked of two points in time, and the
+log of one writer is lost and repaired. Takes under a minute. Needs the `duckdb` extra; with the
+`spark` extra and Java 17 or newer, Spark reads both points in time as well.
+
+The catalog stays in DIR, to go on with. A DIR that an earlier demo made is replaced; any other that
+isn't empty is refused.""",
+    """
+lakelog demo
+lakelog demo ./demo-lake
+""",
+    (
+        options.argument(
+            "directory",
+            nargs="?",
+            metavar="DIR",
+            help="where to put the catalog; a new temporary folder if not given",
+        ),
+    ),
+    _run,
+)

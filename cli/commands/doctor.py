@@ -1,4 +1,4 @@
-"""`lakelog doctor`: what the store can do, and whose logs there are."""
+"""`lakelog doctor`: what the store can do, and which logs exist."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CorruptError, NotACatalog, NotFoundError
 from .. import options, output
+from ..command_list import Command
 from ..opening import existing_log, open_catalog
-from ..output import Column
+from ..output import Column, columns
 from ..text import many
 
 if TYPE_CHECKING:
@@ -17,36 +18,14 @@ if TYPE_CHECKING:
     from ...catalog.catalog import Catalog
     from ...catalog.read.health import Finding, LogHealth
 
-DESCRIPTION: Final = """\
-Find out what the place is like: what the store really does (put-if-absent above all), what it does
-with names, and the logs that are there: each with its head, time, epoch, log id and incarnation, as
-its newest state says. A log that can't be read, that was lost or has lost its end, that says that
-it is another one than its folder says, that lies in two folders, or that was sealed for a rebuild
-that is not done, is a problem. Ids that differ only in case and a clock that is ahead are notes.
-
-Whether all that a log holds is there and sound is for `lakelog check`, which reads every object.
-
-The only things ever written are two small probe objects below <writer>/_probe/, of --writer or
-else of the first writer there is; they are removed again. --no-probe writes nothing.
-
-The exit code is 1 when there are problems."""
-EXAMPLES: Final = """
-lakelog doctor s3://lake/catalog
-lakelog doctor ./catalog weather --writer EWR
-lakelog doctor s3://lake/new-place --writer EWR
-lakelog doctor s3://lake/catalog --no-probe --output json
-"""
 _LOGS: Final = (
-    Column("database"),
-    Column("writer"),
+    *columns("database", "writer"),
     Column("head", style="count"),
     Column("committed_at"),
     Column("epoch", style="count"),
     Column("log_id", "LOG"),
     Column("incarnation", style="count"),
-    Column("named_writer", shown=False),
-    Column("named_database", shown=False),
-    Column("sealed_for", shown=False),
+    *columns("named_writer", "named_database", "sealed_for", shown=False),
 )
 _SHORT_ID: Final = 8
 _RACES: Final = (
@@ -59,20 +38,8 @@ _NO_RACES: Final = (
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    parser.add_argument("database", metavar="DATABASE", nargs="?", help="only this database")
-    options.add_writer(
-        parser, "only this writer's logs, and probe below its prefix (it need not exist yet)"
-    )
-    parser.add_argument(
-        "--no-probe", action="store_true", help="write nothing, not even the probe object"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Look, and print what was found."""
+def _examine(args: argparse.Namespace) -> int:
+    """Examine the store and its logs, and print the findings."""
     from ...catalog.ambient import SYSTEM
     from ...catalog.read.health import compare_logs, examine_log, find_case_twins, find_lost_logs
 
@@ -93,24 +60,22 @@ def run(args: argparse.Namespace) -> int:
     findings += compare_logs(logs) + find_case_twins(catalog.store)
     prober = args.writer or (targets[0][0] if targets else None)
     probed = _probe(catalog, None if args.no_probe else prober, findings)
-    found = {
+    result = {
         "url": catalog.url,
         **probed,
         "logs": [_log_row(log) for log in logs],
         "problems": [_finding_row(item) for item in findings if item.severity == "problem"],
         "notes": [_finding_row(item) for item in findings if item.severity == "note"],
     }
-    if args.output == "json":
-        output.json_object(found)
-    elif args.output != "text":
-        output.rows(args.output, _LOGS, found["logs"])
+    if args.output == "text":
+        _print(result)
     else:
-        _print(found)
-    return 1 if found["problems"] else 0
+        output.object_or_rows(args.output, result, _LOGS, result["logs"])
+    return 1 if result["problems"] else 0
 
 
 def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]]:
-    """Writers and databases to look at; none for a new place that a writer is given for."""
+    """Writers and databases to examine; none for a new place that a writer is given for."""
     try:
         databases = catalog.databases() if args.database is None else [args.database]
         if args.writer is None:
@@ -118,7 +83,7 @@ def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]
                 (writer, database) for database in databases for writer in catalog.writers(database)
             ]
         if args.database is not None:
-            # What is wrong with the log is told when it is looked at.
+            # Damage of the log is reported when it is examined.
             with contextlib.suppress(CorruptError):
                 existing_log(catalog, args.writer, args.database)
             return [(args.writer, args.database)]
@@ -160,7 +125,7 @@ def _finding_row(finding: Finding) -> dict[str, Any]:
 
 
 def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dict[str, Any]:
-    """What the store can do; findings are added.
+    """The abilities of the store; findings are added.
 
     Requests: 11; none without a writer.
     """
@@ -214,3 +179,35 @@ def _print(found: dict[str, Any]) -> None:
     number = len(found["problems"])
     output.line(f"{many(number, 'problem')} found" if number else "no problems found")
     output.line("what the logs hold was not read: lakelog check does")
+
+
+DOCTOR: Final = Command(
+    """\
+Examine the place: what the store really does (put-if-absent above all), how it treats names, and
+which logs exist: each with its head, time, epoch, log id and incarnation, as its newest state says.
+It is a problem if a log can't be read, was lost or has lost its end, states another name than its
+folder has, exists in two folders, or was sealed for a rebuild that is not done. Ids that differ
+only in case and a clock that is ahead are notes.
+
+`lakelog check` reads every object and says whether all that a log names is there and sound.
+
+The only things ever written are two small probe objects below <writer>/_probe/, of --writer or
+else of the first writer; they are removed again. --no-probe writes nothing.
+
+The exit code is 1 when there are problems.""",
+    """
+lakelog doctor s3://lake/catalog
+lakelog doctor ./catalog weather --writer EWR
+lakelog doctor s3://lake/new-place --writer EWR
+lakelog doctor s3://lake/catalog --no-probe --output json
+""",
+    (
+        *options.CATALOG,
+        options.ONE_DATABASE,
+        options.writer(
+            "only this writer's logs, and probe below its prefix (it need not exist yet)"
+        ),
+        options.flag("--no-probe", "write nothing, not even the probe objects"),
+    ),
+    _examine,
+)

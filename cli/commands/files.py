@@ -1,14 +1,17 @@
-"""`lakelog files`: the Parquet files of a table."""
+"""`lakelog files` and `lakelog explain`: the live files of a table, what the log knows of them, and
+which of them a condition keeps.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import options, output
-from ..opening import cut_fields, open_snapshot, print_cut
-from ..output import Column
-from ..text import many, size
-from ..values import plain
+from ..command_list import Command
+from ..opening import open_snapshot, print_rows
+from ..output import Column, columns
+from ..text import count, many, size
+from ..values import records
 
 if TYPE_CHECKING:
     import argparse
@@ -17,27 +20,7 @@ if TYPE_CHECKING:
 
     from ...catalog.snapshot import Snapshot
 
-DESCRIPTION: Final = """\
-List the live files of a table, sorted by writer and path. Paths are relative to
-<writer>/<database>/; json, csv and the like also have the URL of each file, as another engine opens
-it. With --where those are left out that can't hold such a row, by the log's statistics alone;
-`lakelog explain` says why.
-
-With --statistics list what the log knows of the columns of each file instead: null counts and the
-least and greatest value (in text, ~ behind a value says that it is a bound only), whether a column
-of floats is known to hold no NaN, which least and greatest say nothing of, and in json, csv and the
-like where bloom filters lie. --row-groups gives that of each row group of files that have more than
-one."""
-EXAMPLES: Final = """
-lakelog files s3://lake/catalog weather hourly
-lakelog files ./catalog weather hourly --as-of EWR=3,JFK=2
-lakelog files ./catalog weather hourly --partition 2013-01
-lakelog files ./catalog weather hourly --where "temp > 95"
-lakelog files ./catalog weather hourly --statistics --limit 20
-lakelog files ./catalog weather hourly --row-groups --output csv
-lakelog files ./catalog weather hourly --output jsonl | jq -r .url
-"""
-_COLUMNS: Final = (
+_FILES: Final = (
     Column("writer"),
     Column("path", shown=False),
     Column("partition"),
@@ -46,61 +29,59 @@ _COLUMNS: Final = (
     Column("revision", style="count"),
     Column("url", shown=False),
 )
-_TEXT: Final = (*(column for column in _COLUMNS if column.shown), Column("path"))
-
+_FILES_TEXT: Final = (*(column for column in _FILES if column.shown), Column("path"))
 _STATISTICS: Final = (
-    Column("writer"),
-    Column("path"),
+    *columns("writer", "path"),
     Column("row_group", "GROUP", style="count"),
-    Column("column"),
-    Column("bound_type"),
+    *columns("column", "bound_type"),
     Column("null_count", "NULLS", style="count"),
-    *(Column("min"), Column("max")),
-    *(Column("min_exact", style="yes"), Column("max_exact", style="yes")),
-    Column("no_nan", style="yes"),
-    *(Column("bloom_offset", number=True), Column("bloom_bytes", number=True)),
+    *columns("min", "max"),
+    *columns("min_exact", "max_exact", "no_nan", style="yes"),
+    *columns("bloom_offset", "bloom_bytes", number=True),
 )
+_EXPLAINED: Final = (
+    Column("writer"),
+    Column("path", whole=True),
+    Column("partition", shown=False),
+    Column("row_count", "ROWS", style="count"),
+    Column("size_bytes", "SIZE", style="size"),
+    Column("kept", style="yes"),
+    Column("reason", whole=True),
+    Column("bloom_filters", number=True, shown=False),
+    Column("deletes", shown=False),
+    Column("key_files", number=True, shown=False),
+)
+_BY_PATH: Final = [("writer", "ascending"), ("path", "ascending")]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    options.add_database(parser)
-    options.add_table(parser)
-    options.add_as_of(parser)
-    options.add_writer(parser, "only this writer's files")
-    options.add_where(parser, "only files that may hold rows which meet this")
-    options.add_partition(parser, "files")
-    options.add_limit(parser, "files, or rows of statistics")
-    parser.add_argument(
-        "--statistics", action="store_true", help="the statistics of each column of each file"
-    )
-    parser.add_argument(
-        "--row-groups",
-        action="store_true",
-        help="the statistics of row groups, of files that have more than one",
-    )
+# --- Files ----------------------------------------------------------------------------------------
 
 
-def run(args: argparse.Namespace) -> int:
+def _list_files(args: argparse.Namespace) -> int:
     """Print a row a file."""
     snapshot = open_snapshot(args)
     if args.statistics or args.row_groups:
-        return _print_statistics(snapshot, args)
+        return _list_statistics(snapshot, args)
     found = snapshot.files(args.table, where=args.where, partition=args.partition)
-    found = found.sort_by([("writer", "ascending"), ("path", "ascending")])
+    found = found.sort_by(_BY_PATH)
     kept = found if args.limit is None else found.slice(0, args.limit)
-    if args.output != "text":
-        head = cut_fields(snapshot)
-        output.rows(args.output, _COLUMNS, _records(kept), head=head, name="files")
-        return 0
-    output.rows("text", _TEXT, _records(kept), empty="(no files)")
-    _print_totals(found, kept.num_rows)
-    print_cut(snapshot)
+    rows = records(kept, [column.name for column in _FILES])
+
+    def print_text() -> None:
+        output.rows("text", _FILES_TEXT, rows, empty="(no files)")
+        if found.num_rows:
+            of = "" if kept.num_rows == found.num_rows else f"{kept.num_rows} of "
+            total = _totals(found)
+            output.line(
+                f"\n{of}{many(total['files'], 'file')}, {many(total['row_count'], 'row')}, "
+                f"{size(total['size_bytes'])}"
+            )
+
+    print_rows(args, _FILES, rows, snapshot, print_text, name="files")
     return 0
 
 
-def _print_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
+def _list_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
     """Print a row a file (or row group) and column."""
     from ..show_statistics import decoded
 
@@ -108,52 +89,157 @@ def _print_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
     if args.where is not None:
         found = found.filter(_of_files(found, snapshot.files(args.table, where=args.where)))
     kept = found if args.limit is None else found.slice(0, args.limit)
-    records = decoded(kept)
-    if args.output != "text":
-        head = cut_fields(snapshot)
-        output.rows(args.output, _STATISTICS, records, head=head, name="statistics")
-        return 0
-    hidden = {"bound_type", "min_exact", "max_exact", "bloom_offset", "bloom_bytes"}
-    hidden |= set() if args.row_groups else {"row_group"}
-    hidden |= set() if any(record["no_nan"] for record in records) else {"no_nan"}
-    shown = [column for column in _STATISTICS if column.name not in hidden]
-    for record in records:
-        record |= {name: _bound(record, name) for name in ("min", "max")}
-        record["no_nan"] = record["no_nan"] or None  # what isn't proven is unknown
-    output.rows("text", shown, records, empty="(no statistics)")
-    if kept.num_rows < found.num_rows:
-        output.line(f"\n{kept.num_rows} of {many(found.num_rows, 'row')}")
-    print_cut(snapshot)
+    rows = decoded(kept)
+
+    def print_text() -> None:
+        hidden = {"bound_type", "min_exact", "max_exact", "bloom_offset", "bloom_bytes"}
+        hidden |= set() if args.row_groups else {"row_group"}
+        hidden |= set() if any(row["no_nan"] for row in rows) else {"no_nan"}
+        for row in rows:
+            row |= {name: _bound(row, name) for name in ("min", "max")}
+            row["no_nan"] = row["no_nan"] or None  # what isn't proven is unknown
+        shown = [column for column in _STATISTICS if column.name not in hidden]
+        output.rows("text", shown, rows, empty="(no statistics)")
+        if kept.num_rows < found.num_rows:
+            output.line(f"\n{kept.num_rows} of {many(found.num_rows, 'row')}")
+
+    print_rows(args, _STATISTICS, rows, snapshot, print_text, name="statistics")
     return 0
 
 
 def _of_files(rows: pa.Table, files: pa.Table) -> pa.Array:
-    """Which rows are about one of these files."""
+    """A mask of the rows that are about one of these files."""
     import pyarrow as pa
 
     names = ("writer", "path")
     known = set(zip(*(files.column(name).to_pylist() for name in names)))
-    asked = zip(*(rows.column(name).to_pylist() for name in names))
-    return pa.array([pair in known for pair in asked], pa.bool_())
+    pairs = zip(*(rows.column(name).to_pylist() for name in names))
+    return pa.array([pair in known for pair in pairs], pa.bool_())
 
 
 def _bound(record: dict[str, Any], name: str) -> str | None:
-    """A bound as text; `~` says that no row need have that very value."""
+    """A bound as text, with `~` if no row need have that very value."""
     value = record[name]
     return None if value is None else f"{value}{'' if record[f'{name}_exact'] else '~'}"
 
 
-def _records(found: pa.Table) -> list[dict[str, Any]]:
-    columns = [plain(found.column(column.name)) for column in _COLUMNS]
-    return [dict(zip((c.name for c in _COLUMNS), row)) for row in zip(*columns)]
-
-
-def _print_totals(found: pa.Table, shown: int) -> None:
+def _totals(files: pa.Table) -> dict[str, int]:
     import pyarrow.compute as pc
 
-    if not found.num_rows:
-        return
-    of = "" if shown == found.num_rows else f"{shown} of "
-    rows = pc.sum(found.column("row_count")).as_py()
-    total = size(pc.sum(found.column("size_bytes")).as_py())
-    output.line(f"\n{of}{many(found.num_rows, 'file')}, {many(rows, 'row')}, {total}")
+    sums = {name: pc.sum(files.column(name)).as_py() or 0 for name in ("row_count", "size_bytes")}
+    return {"files": files.num_rows, **sums}
+
+
+FILES: Final = Command(
+    """\
+List the live files of a table, sorted by writer and path. Paths are relative to
+<writer>/<database>/; json, csv and the other forms also have the URL of each file, as another
+engine opens it. --where leaves out files that can't hold such a row, by the log's statistics alone;
+`lakelog explain` says why.
+
+--statistics lists what the log knows of the columns of each file instead: null counts and the
+least and greatest value (in text, ~ after a value means that it is only a bound), whether a column
+of floats is known to hold no NaN, which the least and greatest value leave open, and in json, csv
+and the other forms the places of bloom filters. --row-groups gives that of each row group of files
+that have more than one.""",
+    """
+lakelog files s3://lake/catalog weather hourly
+lakelog files ./catalog weather hourly --as-of EWR=3,JFK=2
+lakelog files ./catalog weather hourly --partition 2013-01
+lakelog files ./catalog weather hourly --where "temp > 95"
+lakelog files ./catalog weather hourly --statistics --limit 20
+lakelog files ./catalog weather hourly --row-groups --output csv
+lakelog files ./catalog weather hourly --output jsonl | jq -r .url
+""",
+    (
+        *options.ON_TABLE,
+        options.AS_OF,
+        options.writer("only this writer's files"),
+        options.where("only files that may hold rows which meet this"),
+        options.partition("files"),
+        options.limit("files, or rows of statistics"),
+        options.flag("--statistics", "the statistics of each column of each file"),
+        options.flag(
+            "--row-groups", "the statistics of row groups, of files that have more than one"
+        ),
+    ),
+    _list_files,
+)
+
+
+# --- Why files are skipped ------------------------------------------------------------------------
+
+
+def _explain(args: argparse.Namespace) -> int:
+    """Print a row a file, then the totals of those that are kept."""
+    snapshot = open_snapshot(args)
+    found = snapshot.explain(
+        args.table, args.where, partition=args.partition, read_filters=args.read_filters
+    )
+    found = found.sort_by(_BY_PATH)
+    kept = found.filter(found.column("kept"))
+    listed = kept if args.kept else found
+    if args.skipped:
+        listed = found.filter([not value for value in found.column("kept").to_pylist()])
+    shown = listed if args.limit is None else listed.slice(0, args.limit)
+    rows = records(shown, [column.name for column in _EXPLAINED])
+    if args.output == "text":
+        if rows or not listed.num_rows:
+            output.rows("text", _EXPLAINED, rows, empty="(no such files)")
+        if shown.num_rows < listed.num_rows:
+            output.line(f"and {count(listed.num_rows - shown.num_rows)} more")
+    head = {"where": args.where, "kept": _totals(kept), "all": _totals(found)}
+    print_rows(
+        args, _EXPLAINED, rows, snapshot, lambda: _print_kept(args, found, kept), name="files",
+        head=head,
+    )  # fmt: skip
+    return 0
+
+
+def _print_kept(args: argparse.Namespace, found: pa.Table, kept: pa.Table) -> None:
+    few, all_ = _totals(kept), _totals(found)
+    output.line(
+        f"\nkept: {count(few['files'])} of {many(all_['files'], 'file')}, "
+        f"{count(few['row_count'])} of {many(all_['row_count'], 'row')}, "
+        f"{size(few['size_bytes'])} of {size(all_['size_bytes'])}"
+    )
+    if hidden := sum(bool(words) for words in kept.column("deletes").to_pylist()):
+        output.line(f"rows of {many(hidden, 'file')} were deleted, and are left out")
+    if keyed := [number for number in kept.column("key_files").to_pylist() if number]:
+        among = many(max(keyed), "file")
+        output.line(f"keys of {many(len(keyed), 'file')} are resolved, of one among up to {among}")
+    if filters := sum(found.column("bloom_filters").to_pylist()):
+        verb = "were asked" if args.read_filters else "can rule out more: lakelog scan asks them"
+        output.line(f"bloom filters of {many(filters, 'row group')} {verb}")
+
+
+EXPLAIN: Final = Command(
+    """\
+Show which files of a table a condition keeps, and for each other file which part of the condition
+none of its rows can meet, by what the log knows of it. No data file is opened. The last line counts
+what is kept: the files that `lakelog files` lists and `lakelog scan` reads.
+
+If a column must equal a value, `lakelog scan` also checks bloom filters, which are stored in the
+files: their number is shown here, and --read-filters checks them.""",
+    """
+lakelog explain s3://lake/catalog weather hourly --where "temp > 95"
+lakelog explain ./catalog weather hourly --where "origin = 'JFK' and temp < 15" --skipped
+lakelog explain ./catalog weather hourly --where "temp is null" --as-of EWR=3,JFK=2
+lakelog explain ./catalog weather hourly --where "month = 7" --output json
+lakelog explain ./catalog weather hourly --where "origin = 'JFK'" --read-filters
+""",
+    (
+        *options.ON_TABLE,
+        options.where("the condition to explain", required=True),
+        options.either(
+            options.flag("--kept", "list only files that are kept"),
+            options.flag("--skipped", "list only files that are skipped"),
+        ),
+        options.flag("--read-filters", "read bloom filters from files, as a scan does"),
+        options.partition("files"),
+        options.AS_OF,
+        options.writer("only this writer's files"),
+        options.limit("files"),
+    ),
+    _explain,
+)

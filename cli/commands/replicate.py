@@ -1,4 +1,4 @@
-"""`lakelog replicate`: bring a copy of a catalog up to date, once or again and again."""
+"""`lakelog replicate`: update a copy of a catalog, once or continuously."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from ...catalog.ambient import SYSTEM
 from ...errors import LakelogError, UsageError
 from ...progress import span
 from .. import engines, options, output
-from ..errors import learn_secrets, note_error
+from ..command_list import Command
+from ..errors import Progress, learn_secrets, note_error, tell
 from ..opening import open_catalog
-from ..output import Column
-from ..progress import Progress
-from ..streams import tell
+from ..output import Column, columns
 from ..text import count, many, size
 
 if TYPE_CHECKING:
@@ -25,105 +24,28 @@ if TYPE_CHECKING:
     from ...catalog.catalog import Catalog
     from ...replication import Report, Told
 
-DESCRIPTION: Final = """\
-Copy the logs of a catalog, with the data files that they name, into another place, and go on where
-the last run ended, whatever ended it. The replica's commits are the source's: same revisions, same
-times, same rows; a token of one reads the same in the other. Every object is held against its
-digest before it is put. Nothing is deleted, and a destination in which anybody else has committed
-is refused.
-
---table, with --columns and --where for one table, copies a part of a database instead, into logs of
-the destination's own: a commit in each for each round, whose summary names the source's cut.
-
---plan tells how far the replica is and what would be copied. --follow goes on until it is
-interrupted, or told to terminate."""
-EXAMPLES: Final = """
-lakelog replicate s3://lake/catalog s3://other-region/catalog
-lakelog replicate ./catalog /mnt/backup/catalog --database weather --plan
-lakelog replicate s3://lake/catalog ./copy --writer EWR --no-history
-lakelog replicate ./catalog s3://lake/copy --follow --every 30
-lakelog replicate s3://lake/catalog s3://lake/copy --engine spark --spark spark.master=yarn
-lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where "temp > 90"
-"""
 ENVIRONMENT: Final = "LAKELOG_DESTINATION_OPTIONS"
 _COLUMNS: Final = (
-    Column("database"),
-    Column("writer"),
+    *columns("database", "writer"),
     Column("from_revision", "FROM", style="count"),
     Column("to_revision", "TO", style="count"),
-    Column("commits", style="count"),
-    Column("files", style="count"),
+    *columns("commits", "files", style="count"),
     Column("size_bytes", "SIZE", style="size"),
-    Column("files_there", style="count", shown=False),
-    Column("files_elsewhere", style="count", shown=False),
+    *columns("files_there", "files_elsewhere", style="count", shown=False),
     Column("token", shown=False),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    parser.add_argument("destination", metavar="DESTINATION", help="where the replica is to be")
-    parser.add_argument(
-        "--database", metavar="DATABASE", action="append", help="only this one; may be repeated"
-    )
-    parser.add_argument(
-        "--writer", metavar="WRITER", action="append", help="only this one's logs; may be repeated"
-    )
-    parser.add_argument(
-        "--table",
-        metavar="TABLE",
-        action="append",
-        help="only this table of one database, in logs of the destination's own; may be repeated",
-    )
-    parser.add_argument(
-        "-c",
-        "--columns",
-        metavar="A,B,C",
-        type=lambda text: [name.strip() for name in text.split(",")],
-        help="with one --table: only these columns",
-    )
-    options.add_where(parser, "with one --table: only rows that meet it")
-    parser.add_argument(
-        "--no-history",
-        action="store_true",
-        help="a log that is new to the replica begins with the source's newest checkpoint instead "
-        "of all that the source retains",
-    )
-    parser.add_argument(
-        "--plan", action="store_true", help="tell what would be copied, and copy nothing"
-    )
-    parser.add_argument(
-        "--follow", action="store_true", help="go on with what comes, until interrupted"
-    )
-    parser.add_argument(
-        "--every",
-        metavar="SECONDS",
-        type=options.positive,
-        default=10.0,
-        help="with --follow: wait so long between two looks (default 10)",
-    )
-    parser.add_argument(
-        "--destination-option",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a storage option of the destination, as --option is one of the source; "
-        f"{ENVIRONMENT} takes a JSON object. Without either the source's are taken",
-    )
-    engines.add_arguments(parser, "the copying of data files")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Replicate, and print what was done."""
+def _run(args: argparse.Namespace) -> int:
+    """Replicate, and print the result."""
     from ...replication import plan_replication
 
     if args.plan and args.follow:
         raise UsageError("--plan and --follow don't go together", hint="Leave one of them out")
     source, destination = open_catalog(args), _destination(args)
     if args.plan:
-        with RateProgress("looking"):
-            report = plan_replication(source, destination, **_wanted(args))
+        with RateProgress("planning"):
+            report = plan_replication(source, destination, **_selection(args))
         code = _print(args, report, planned=True)
         sys.stdout.flush()
         if any(not log.plan.is_done for log in report.logs):
@@ -154,7 +76,12 @@ def _once(
 
     with _progress(engine) as progress:
         return replicate(
-            source, destination, **_wanted(args), engine=engine, progress=progress.told, stop=stop
+            source,
+            destination,
+            **_selection(args),
+            engine=engine,
+            progress=progress.update,
+            stop=stop,
         )
 
 
@@ -172,8 +99,8 @@ def _follow(
     stop: threading.Event,
     engine: engines.SparkOnDemand | None,
 ) -> int:
-    """Round after round; a row for each log in which something came. What was printed of rounds is
-    whole, however it ends."""
+    """Replicate round after round; print a row for each log that changed. Each printed round was
+    completed, however the command ends."""
     failed: list[LakelogError] = []
 
     def records() -> Iterator[dict[str, Any]]:
@@ -181,8 +108,8 @@ def _follow(
 
         with _progress(engine) as progress:
             rounds = follow(
-                source, destination, stop=stop, every_s=args.every, **_wanted(args),
-                engine=engine, progress=progress.told,
+                source, destination, stop=stop, every_s=args.every, **_selection(args),
+                engine=engine, progress=progress.update,
             )  # fmt: skip
             try:
                 for report in rounds:
@@ -192,7 +119,7 @@ def _follow(
                 failed.append(error)
 
     if args.output == "text":
-        _tell_each(records())
+        _print_each(records())
     else:
         output.rows(args.output, _COLUMNS, records())
     if failed:
@@ -200,7 +127,7 @@ def _follow(
     return 0
 
 
-def _tell_each(records: Iterator[dict[str, Any]]) -> None:
+def _print_each(records: Iterator[dict[str, Any]]) -> None:
     for one in records:
         begun = "" if one["from_revision"] is None else f"{one['from_revision']} to "
         output.line(
@@ -210,7 +137,7 @@ def _tell_each(records: Iterator[dict[str, Any]]) -> None:
         )
 
 
-def _wanted(args: argparse.Namespace) -> dict[str, Any]:
+def _selection(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "databases": args.database,
         "writers": args.writer,
@@ -233,7 +160,7 @@ def _records(report: Report, *, planned: bool = False) -> Iterator[dict[str, Any
     for log in report.logs:
         done = log.copied
         if log.error is not None and not done.commits:
-            continue  # the error tells it
+            continue  # the error is printed
         yield {
             "database": log.plan.database,
             "writer": log.plan.writer,
@@ -264,8 +191,8 @@ def _print(args: argparse.Namespace, report: Report, *, planned: bool = False) -
 
 
 class _Signals:
-    """While this is open, an interrupt or a request to terminate sets an event; the second one does
-    what it always does."""
+    """While this is open, an interrupt or a request to terminate sets an event; the second one acts
+    as usual."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -295,7 +222,7 @@ class RateProgress(Progress):
 
     Args:
         what: The work.
-        asked: Whether lines are wanted where there is no terminal.
+        asked: Print lines where there is no terminal.
     """
 
     def __init__(self, what: str, *, asked: bool = False) -> None:
@@ -304,8 +231,8 @@ class RateProgress(Progress):
         self._begun_s = SYSTEM.monotonic_s()
         self._turn = threading.Lock()
 
-    def told(self, last: Told) -> None:
-        """So far it is; from any thread."""
+    def update(self, last: Told) -> None:
+        """Show the newest state; from any thread."""
         with self._turn:
             if self._last is not last and last is not None:
                 self._begun_s = SYSTEM.monotonic_s()
@@ -328,3 +255,72 @@ class RateProgress(Progress):
         if rate > 0 and total > last.bytes_done:
             parts.append(f"{span((total - last.bytes_done) / rate)} left")
         return ", ".join(parts)
+
+
+REPLICATE: Final = Command(
+    """\
+Copy the logs of a catalog, with the data files that they name, to another place, and continue where
+the last run ended, whatever ended it. The replica's commits are the source's: same revisions, same
+times, same rows; a token of one reads the same in the other. The digest of every object is checked
+before it is put. Nothing is deleted, and a destination in which anybody else has committed is
+refused.
+
+--table, with --columns and --where for one table, copies a part of a database instead, into logs of
+the destination's own: one commit in each for each round, whose summary names the source's cut.
+
+--plan shows how far the replica is and what would be copied. --follow goes on until it is
+interrupted or terminated.""",
+    """
+lakelog replicate s3://lake/catalog s3://other-region/catalog
+lakelog replicate ./catalog /mnt/backup/catalog --database weather --plan
+lakelog replicate s3://lake/catalog ./copy --writer EWR --no-history
+lakelog replicate ./catalog s3://lake/copy --follow --every 30
+lakelog replicate s3://lake/catalog s3://lake/copy --engine spark --spark spark.master=yarn
+lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where "temp > 90"
+""",
+    (
+        *options.CATALOG,
+        options.argument("destination", metavar="DESTINATION", help="the place of the replica"),
+        options.argument(
+            "--database", metavar="DATABASE", action="append", help="only this one; may be repeated"
+        ),
+        options.writers("only this one's logs; may be repeated"),
+        options.argument(
+            "--table",
+            metavar="TABLE",
+            action="append",
+            help="only this table of one database, in logs of the destination's own; may be "
+            "repeated",
+        ),
+        options.argument(
+            "-c",
+            "--columns",
+            metavar="A,B,C",
+            type=options.names,
+            help="with one --table: only these columns",
+        ),
+        options.where("with one --table: only rows that meet it"),
+        options.flag(
+            "--no-history",
+            "a log that is new to the replica begins with the source's newest checkpoint instead "
+            "of all that the source retains",
+        ),
+        options.flag("--plan", "show what would be copied, and copy nothing"),
+        options.flag("--follow", "continue with new commits until interrupted"),
+        options.argument(
+            "--every",
+            metavar="SECONDS",
+            type=options.positive,
+            default=10.0,
+            help="with --follow: wait so long between two rounds (default 10)",
+        ),
+        options.repeated(
+            "--destination-option",
+            "KEY=VALUE",
+            "a storage option of the destination, as --option is one of the source; "
+            f"{ENVIRONMENT} takes a JSON object. Without either the source's are taken",
+        ),
+        *engines.arguments("the copying of data files"),
+    ),
+    _run,
+)

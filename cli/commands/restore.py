@@ -1,63 +1,246 @@
-"""`lakelog restore`: go back to an earlier point in time."""
+"""`lakelog restore`, `remove` and `drop`: commits that add and remove whole files of tables, and
+how their plans are printed, before and after they are executed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...catalog.points import point_in_time
-from .. import options
-from ..change_plans import add_writers, print_plan
-from ..opening import open_catalog
+from ...errors import some_names
+from .. import options, output
+from ..command_list import Command
+from ..errors import dry_run
+from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
+from ..output import Column, columns
+from ..text import many
+from ..values import records
+from .history import FILES, print_files
 
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION: Final = """\
-Take a database, or one table of it, back to an earlier point in time: files that came since are
-taken out of their tables, and those that were live then are added again; rows that were deleted
-since come back, rows that were deleted then are deleted again, and columns and keys are what they
-were. That is one commit a writer, on top of its log: history stays as it is, so a restore can be
-taken back by another one. No data file is written; those of which rows were deleted by a predicate,
-then or since, are read.
+    from ...catalog.catalog import Catalog
+    from ...catalog.commit.change_plan import ChangePlan, WriterChange
 
-Without --execute the plan is shown. It is committed beside whoever has the log open, and only if
-nobody has committed since the plan was made; on a store without put-if-absent whoever has the log
-open is fenced off.
-
-A token or revisions that don't name all writers leave open what becomes of the others: name those
-to be taken back with --writer. A writer that the point in time has nothing of loses all its
-files."""
-EXAMPLES: Final = """
-lakelog restore s3://lake/catalog weather --to 2013-06-30T00:00Z
-lakelog restore ./catalog weather hourly --to ll1-CgdleGFtcGxl --execute
-lakelog restore ./catalog weather hourly --to EWR=3 --writer EWR --execute
-"""
+_DELETES: Final = (
+    *columns("writer", "table"),
+    Column("row_count", "ROWS", style="count"),
+    *columns("deleted_now", "deleted_then", style="count"),
+    *columns("added_again", "path"),
+)
+_BY_WRITER: Final = (
+    Column("writer"),
+    *columns("head", "files_removed", "rows_removed", "files_added", "rows_added", style="count"),
+    *columns("rows_back", "rows_deleted", style="count"),
+    Column("size_bytes", "SIZE ADDED", style="size"),
+    Column("revision", "COMMITTED AS", style="count"),
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    options.add_database(parser)
-    parser.add_argument(
-        "table", metavar="TABLE", nargs="?", help="the only table to take back; else all"
-    )
-    parser.add_argument(
-        "--to",
-        metavar="POINT",
-        type=point_in_time,
-        required=True,
-        help="the point in time, as for --as-of: a time with its zone (2013-06-30T00:00Z), a token "
-        "(ll1-...), or a revision for each writer (EWR=3,JFK=2)",
-    )
-    add_writers(parser, "only this writer's log; may be repeated")
-    options.add_execute(parser)
-
-
-def run(args: argparse.Namespace) -> int:
+def _restore(args: argparse.Namespace) -> int:
     """Plan, and commit if asked."""
     catalog = open_catalog(args)
     plan = catalog.restore(
         args.database, args.table, to=args.to, writers=args.writer, execute=args.execute
     )
-    print_plan(catalog, plan, args.output)
+    return _print_plan(catalog, plan, args.output)
+
+
+def _remove(args: argparse.Namespace) -> int:
+    """Plan, and commit if asked."""
+    catalog = open_catalog(args)
+    plan = catalog.remove(
+        args.database, args.table, writer=args.writer,
+        paths=args.paths, partition=args.partition, execute=args.execute,
+    )  # fmt: skip
+    return _print_plan(catalog, plan, args.output)
+
+
+def _drop(args: argparse.Namespace) -> int:
+    """Plan, and commit if asked."""
+    catalog = open_catalog(args)
+    plan = catalog.drop(args.database, args.table, writers=args.writer, execute=args.execute)
+    return _print_plan(catalog, plan, args.output)
+
+
+RESTORE: Final = Command(
+    """\
+Take a database, or one of its tables, back to an earlier point in time: files that were added since
+are removed from their tables, and those that were live then are added again; rows that were deleted
+since come back, rows that were deleted then are deleted again, and columns and keys are what they
+were. This is one commit in each writer's log: history stays as it is, so another restore can undo
+it. No data file is written; files with rows deleted by a predicate, then or since, are read.
+
+Without --execute the plan is shown. It is committed without fencing off the owner of the log, and
+only if nobody has committed since the plan was made; on a store without put-if-absent the owner is
+fenced off.
+
+A token or revisions that don't name all writers leave the others open: choose those to take back
+with --writer. A writer that has nothing at that point in time loses all its files.""",
+    """
+lakelog restore s3://lake/catalog weather --to 2013-06-30T00:00Z
+lakelog restore ./catalog weather hourly --to ll1-CgdleGFtcGxl --execute
+lakelog restore ./catalog weather hourly --to EWR=3 --writer EWR --execute
+""",
+    (
+        *options.IN_DATABASE,
+        options.argument(
+            "table", metavar="TABLE", nargs="?", help="restore only this table; else all"
+        ),
+        options.argument(
+            "--to",
+            metavar="POINT",
+            type=point_in_time,
+            required=True,
+            help="the point in time, as for --as-of: a time with its zone (2013-06-30T00:00Z), a "
+            "token (ll1-...), or a revision for each writer (EWR=3,JFK=2)",
+        ),
+        options.writers("only this writer's log; may be repeated"),
+        options.execute(),
+    ),
+    _restore,
+)
+REMOVE: Final = Command(
+    """\
+Remove files of one writer from a table, in one commit: those named by their paths, as
+`lakelog files` lists them, or all of a partition. The objects stay until gc finds that no retained
+revision names them, so that `lakelog restore` can bring them back; external files stay for good.
+
+Without --execute the plan is shown. It is committed without fencing off the owner of the log, and
+only if nobody has committed since the plan was made.""",
+    """
+lakelog remove s3://lake/catalog weather hourly --writer EWR --partition 2013-01
+lakelog remove ./catalog weather hourly --writer EWR data/2013-01/hourly/a.parquet --execute
+""",
+    (
+        *options.ON_TABLE,
+        options.argument("paths", metavar="PATH", nargs="*", help="a file, as the log names it"),
+        options.writer("the writer whose files are removed", required=True),
+        options.argument(
+            "--partition", metavar="NAME", help="all files of this partition ('': of none)"
+        ),
+        options.execute(),
+    ),
+    _remove,
+)
+DROP: Final = Command(
+    """\
+Remove all files of a table and forget the table, so that it is listed no more: two commits for
+each writer that knows it. The files stay until gc finds that no retained revision names them, and
+until then `lakelog restore` brings the table back as it was.
+
+Without --execute the plan is shown. It is committed without fencing off the owner of the log, and
+only if nobody has committed since the plan was made.""",
+    """
+lakelog drop s3://lake/catalog weather hourly
+lakelog drop ./catalog weather hourly --writer EWR --execute
+""",
+    (
+        *options.ON_TABLE,
+        options.writers("only from this writer's log; may be repeated"),
+        options.execute(),
+    ),
+    _drop,
+)
+
+
+# --- Printing -------------------------------------------------------------------------------------
+
+
+def _print_plan(catalog: Catalog, plan: ChangePlan, form: str) -> int:
+    """Print a plan, and its outcome."""
+    after = snapshot_after(catalog, plan.database) if plan.is_done else None
+    files = [row for change in plan.changes for row in records(change.files)]
+    deletes = [row for change in plan.changes for row in records(change.deletes)]
+    if form != "text":
+        fields = {**_head(plan), **cut_fields(after), "files": files, "deletes": deletes}
+        output.object_or_rows(form, fields, FILES, files)
+    else:
+        _print_text(plan, files, deletes)
+        print_cut(after)
+        if not plan.is_done and not plan.is_empty:
+            dry_run("nothing was committed")
     return 0
+
+
+def _head(plan: ChangePlan) -> dict[str, Any]:
+    return {
+        "dry_run": not plan.is_done,
+        "kind": plan.kind,
+        "url": plan.url,
+        "database": plan.database,
+        "table": plan.table,
+        "to": plan.to or None,
+        "changes": [_record(change) for change in plan.changes],
+        "notes": list(plan.notes),
+    }
+
+
+def _record(change: WriterChange) -> dict[str, Any]:
+    return {
+        "writer": change.writer,
+        "head": change.head,
+        "to": change.to or None,
+        "files_removed": change.total("removed"),
+        "rows_removed": change.total("removed", "row_count"),
+        "files_added": change.total("added"),
+        "rows_added": change.total("added", "row_count"),
+        "size_bytes": change.total("added", "size_bytes"),
+        "rows_back": change.deleted(back=True),
+        "rows_deleted": change.deleted(back=False),
+        "schemas": list(change.schemas),
+        "columns": list(change.columns),
+        "forgets": change.forgets or None,
+        "revision": None if change.commit is None else change.commit.revision,
+    }
+
+
+def _print_text(
+    plan: ChangePlan, files: list[dict[str, Any]], deletes: list[dict[str, Any]]
+) -> None:
+    what = f"{plan.database}/{plan.table}" if plan.table is not None else plan.database
+    if plan.is_empty:
+        output.line(f"{plan.kind} of {what}: nothing to do")
+    else:
+        output.line(f"{plan.kind} of {what}: {_summary(plan)}")
+        shown = [column for column in _BY_WRITER if _is_shown(column.name, plan)]
+        output.line()
+        output.rows("text", shown, [_record(change) for change in plan.changes])
+        print_files(FILES, files)
+        print_files(_DELETES, deletes)
+    if plan.to:
+        output.line()
+        output.pairs([("to", plan.to)])
+    for note in plan.notes:
+        output.note("note", note)
+
+
+def _summary(plan: ChangePlan) -> str:
+    """The plan in one sentence: what it would do, or did."""
+    done = plan.is_done
+    text = f"{'removed' if done else 'would remove'} {many(plan.files_removed, 'file')}"
+    if plan.kind == "restore":
+        text += f", and {'added' if done else 'add'} {many(plan.files_added, 'file')} again"
+        if plan.rows_back:
+            text += (
+                f"; {many(plan.rows_back, 'deleted row')} {'came' if done else 'would come'} back"
+            )
+        if plan.rows_deleted:
+            be = "were" if done else "would be"
+            text += f"; {many(plan.rows_deleted, 'row')} {be} deleted again"
+        tables = sorted({table for change in plan.changes for table in change.columns})
+        if tables:
+            go = "went" if done else "would go"
+            text += f"; columns and keys of {some_names(tables)} {go} back"
+    if any(change.forgets for change in plan.changes):
+        text += f", and {'forgot' if done else 'forget'} the table"
+    return text
+
+
+def _is_shown(name: str, plan: ChangePlan) -> bool:
+    if name == "revision":
+        return plan.is_done
+    if name in ("rows_back", "rows_deleted"):
+        return any(change.deletes.num_rows for change in plan.changes)
+    return plan.kind == "restore" or name not in ("files_added", "rows_added", "size_bytes")

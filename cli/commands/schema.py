@@ -1,15 +1,28 @@
-"""`lakelog schema`: the columns of a table, and which files differ."""
+"""`lakelog schema`: the columns of a table, the files that differ, the history of the columns, and
+their evolution.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import SchemaConflict
-from .. import evolve, options, output
-from ..opening import cut_fields, open_snapshot, print_cut
-from ..output import Column
+from ...errors import SchemaConflict, UsageError
+from .. import options, output
+from ..command_list import Command
+from ..errors import dry_run
+from ..opening import (
+    cut_fields,
+    cut_of_history,
+    each_writer,
+    open_catalog,
+    open_snapshot,
+    print_commits,
+    print_cut,
+)
+from ..output import Column, columns
 from ..text import cell, count, many
 
 if TYPE_CHECKING:
@@ -17,36 +30,38 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...catalog.commit.evolve_all import Evolved
     from ...catalog.data.file_part import FilePart
+    from ...catalog.read.column_history import ColumnsAt
     from ...catalog.snapshot import Snapshot
 
-DESCRIPTION: Final = """\
-Show the columns that rows of a table have: the schemas of all its live files, unified. Where
-files differ (a column missing, another type), it says whose
-files and how many.
-
-With --evolve it changes them: no file is written anew, but all are read so from then on, in
-the logs of all writers, or of --writer. Shown is what would become of the columns; with
---execute it is committed, in one commit a log. With --history it tells how they came about.
-
-Types with no safe common type are a conflict: the columns are shown all the same, and the exit
-code is 4."""
-EXAMPLES: Final = """
-lakelog schema s3://lake/catalog weather hourly
-lakelog schema ./catalog weather hourly --output json
-lakelog schema ./catalog weather hourly --evolve --add "gust double" --add "ok bool true"
-lakelog schema ./catalog weather hourly --evolve --rename wind=wind_speed --drop visib --execute
-lakelog schema ./catalog weather hourly --evolve --key station --key hour --execute
-lakelog schema ./catalog weather hourly --history
-"""
 _COLUMNS: Final = (
-    Column("column"),
-    Column("type"),
+    *columns("column", "type"),
     Column("nullable", style="yes"),
     Column("files", style="count"),
 )
-
+_PLAN: Final = (
+    *columns("writer", "before", "after", "key"),
+    Column("changes", style="yes"),
+    Column("revision", number=True),
+)
+_HISTORY: Final = (
+    Column("writer"),
+    Column("revision", number=True),
+    *columns("committed_at", "kind", "columns", "key"),
+)
+_CHANGES: Final = ("add", "drop", "rename", "widen", "order", "key", "no_key")
 _NAMED: Final = 5
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Show the columns or their history; or change them."""
+    if args.evolve or args.execute or _changes(args):
+        return _evolve(args)
+    return _show_history(args) if args.history else _show_columns(args)
+
+
+# --- Columns and files that differ ----------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -54,7 +69,7 @@ class _Variant:
     """A schema that some live files have.
 
     Attributes:
-        schema: Of the columns that the files have, or that have a default there.
+        schema: The columns that the files have, or that have a default there.
         files: Number of files by writer.
     """
 
@@ -62,22 +77,8 @@ class _Variant:
     files: Counter[str] = field(default_factory=Counter)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    options.add_database(parser)
-    options.add_table(parser)
-    options.add_as_of(parser)
-    options.add_writer(parser, "only this writer's files, or log")
-    evolve.add_arguments(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the columns, then what differs; or change them."""
-    if args.evolve or args.execute or evolve.changes(args):
-        return evolve.run(args)
-    if args.history:
-        return evolve.run_history(args)
+def _show_columns(args: argparse.Namespace) -> int:
+    """Print the columns, then the differences."""
     snapshot = open_snapshot(args)
     conflict: SchemaConflict | None = None
     key: tuple[str, ...] = ()
@@ -88,21 +89,21 @@ def run(args: argparse.Namespace) -> int:
     except SchemaConflict as error:
         conflict = error
     variants = _variants(snapshot, args.table)
-    columns = _columns(unified, variants)
-    differing = [_difference(variant, columns) for variant in variants]
+    rows = _unified_columns(unified, variants)
+    differing = [_difference(variant, rows) for variant in variants]
     if args.output == "json":
         output.json_object(
             {
                 "table": args.table,
                 "conflict": conflict.message if conflict else None,
-                "columns": columns,
+                "columns": rows,
                 "key": key,
                 "variants": differing,
                 **cut_fields(snapshot),
             }
         )
     else:
-        output.rows(args.output, _COLUMNS, columns)
+        output.rows(args.output, _COLUMNS, rows)
     if args.output == "text":
         if key:
             output.line(f"\nkey: {', '.join(map(cell, key))}")
@@ -115,51 +116,49 @@ def run(args: argparse.Namespace) -> int:
 
 def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
     """The distinct schemas of live files, the one with the most files first."""
-    found: dict[tuple[bytes, bytes], _Variant] = {}
+    variants: dict[tuple[bytes, bytes], _Variant] = {}
     for part in snapshot.plain_parts(table):
-        variant = found.setdefault(part.form, _Variant(_held(part)))
+        variant = variants.setdefault(part.form, _Variant(_schema_of(part)))
         variant.files[part.key.split("/", 1)[0]] += 1
-    return sorted(found.values(), key=lambda item: (-item.files.total(), sorted(item.files)))
+    return sorted(variants.values(), key=lambda item: (-item.files.total(), sorted(item.files)))
 
 
-def _held(part: FilePart) -> pa.Schema:
+def _schema_of(part: FilePart) -> pa.Schema:
     from ...catalog.data.unify import only
 
     if part.shown is None:
         return part.schema
-    there = {*part.shown.stored, *part.shown.defaults}
-    return only(part.shown.schema, there)
+    return only(part.shown.schema, {*part.shown.stored, *part.shown.defaults})
 
 
-def _columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[str, Any]]:
+def _unified_columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[str, Any]]:
     names = dict.fromkeys(name for variant in variants for name in variant.schema.names)
-    columns = []
+    rows = []
     for name in unified.names if unified is not None else names:
         holding = [variant for variant in variants if name in variant.schema.names]
         types = list(dict.fromkeys(str(variant.schema.field(name).type) for variant in holding))
-        kind = str(unified.field(name).type) if unified is not None else " | ".join(types)
         everywhere = len(holding) == len(variants)
         strict = everywhere and not any(v.schema.field(name).nullable for v in holding)
-        columns.append(
+        rows.append(
             {
                 "column": name,
-                "type": kind,
+                "type": str(unified.field(name).type) if unified is not None else " | ".join(types),
                 "nullable": not strict or not holding,
                 "files": sum(variant.files.total() for variant in holding),
             }
         )
-    return columns
+    return rows
 
 
-def _difference(variant: _Variant, columns: list[dict[str, Any]]) -> dict[str, Any]:
-    """A variant, and how it differs from the unified columns."""
+def _difference(variant: _Variant, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A variant, and its differences from the unified columns."""
     missing, types = [], {}
-    for column in columns:
-        index = variant.schema.get_field_index(column["column"])
+    for row in rows:
+        index = variant.schema.get_field_index(row["column"])
         if index < 0:
-            missing.append(column["column"])
-        elif str(variant.schema.field(index).type) != column["type"]:
-            types[column["column"]] = str(variant.schema.field(index).type)
+            missing.append(row["column"])
+        elif str(variant.schema.field(index).type) != row["type"]:
+            types[row["column"]] = str(variant.schema.field(index).type)
     return {
         "files": variant.files.total(),
         "writers": dict(sorted(variant.files.items())),
@@ -177,23 +176,212 @@ def _print_differences(differing: list[dict[str, Any]]) -> None:
         )
         return
     output.line(f"\n{count(sum(item['files'] for item in odd))} of {many(total, 'file')} differ\n")
-    output.table(
-        ["FILES", "WRITERS", "DIFFERENCE"],
-        [[count(item["files"]), _writers(item["writers"]), _changes(item)] for item in odd],
-        [True, False, False],
+    cells = []
+    for item in odd:
+        names = list(item["writers"])
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        parts = [f"no {', '.join(item['missing'])}"] if item["missing"] else []
+        parts += [f"{name} is {kind}" for name, kind in item["types"].items()]
+        cells.append(
+            [count(item["files"]), ", ".join(names[:_NAMED]) + more, cell("; ".join(parts))]
+        )
+    output.table(["FILES", "WRITERS", "DIFFERENCE"], cells, [True, False, False])
+
+
+# --- History --------------------------------------------------------------------------------------
+
+
+def _show_history(args: argparse.Namespace) -> int:
+    """Print each schema and definition with the revision that introduced it."""
+    from ...catalog.read.column_history import column_history
+
+    if args.as_of is not None:
+        raise UsageError(
+            "--history shows all that is left of it, and takes no --as-of", hint="Leave one out"
+        )
+    catalog = open_catalog(args)
+    cut = cut_of_history(args, catalog)
+    newest = None if cut is None else cut.cut.revisions
+    rows = [
+        _history_row(writer, item)
+        for writer in each_writer(catalog, args.database, args.writer)
+        for item in column_history(catalog.store, writer, args.database, args.table)
+        if newest is None or item.revision <= newest.get(writer, -1)
+    ]
+    if not rows:
+        catalog.snapshot(args.database).column_names(args.table)  # raises if there is no such table
+    head = {"table": args.table, **cut_fields(cut)}
+    output.rows(args.output, _HISTORY, rows, head=head, name="history")
+    return 0
+
+
+def _history_row(writer: str, item: ColumnsAt) -> dict[str, Any]:
+    from ...catalog.format.schema import column_id
+    from ..show_transaction import column_text, definition_form
+
+    names, key = None, None
+    if item.schema is not None:
+        names = ", ".join(f"{column_id(one)} {one.name} {one.type}" for one in item.schema)
+    if item.definition is not None:
+        form = definition_form(item.definition)
+        names = ", ".join(map(column_text, form["columns"]))
+        key = ", ".join(form["key"])
+    return {
+        "writer": writer,
+        "revision": item.revision,
+        "committed_at": None if item.at_us is None else output.utc_from_us(item.at_us),
+        "kind": item.kind,
+        "columns": names,
+        "key": key,
+    }
+
+
+# --- Evolution ------------------------------------------------------------------------------------
+
+
+def _evolve(args: argparse.Namespace) -> int:
+    """Show the columns that would result, and commit them if asked to."""
+    if args.history or args.as_of is not None:
+        raise UsageError(
+            "Columns are changed from now on: --evolve takes no --as-of and no --history",
+            hint="Leave them out",
+        )
+    if not args.evolve or not (changes := _changes(args)):
+        raise UsageError(
+            "No change of the columns is given" if args.evolve else "--evolve is missing",
+            hint="Give --evolve with --add, --drop, --rename, --widen, --order or --key",
+        )
+    catalog = open_catalog(args)
+    writers = None if args.writer is None else [args.writer]
+    done = catalog.evolve(
+        args.database, args.table, writers=writers, execute=args.execute, **changes
     )
-
-
-def _writers(files: dict[str, int]) -> str:
-    names = list(files)
-    return (
-        ", ".join(names)
-        if len(names) <= _NAMED
-        else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    rows = [_plan_row(item) for item in done]
+    print_commits(
+        args,
+        _PLAN,
+        rows,
+        catalog=catalog,
+        head={"table": args.table},
+        print_text=lambda: output.rows("text", _PLAN, rows),
     )
+    if not args.execute and any(item.changes for item in done):
+        dry_run("nothing was changed")
+    return 0
 
 
-def _changes(item: dict[str, Any]) -> str:
-    changes = [f"no {', '.join(item['missing'])}"] if item["missing"] else []
-    changes += [f"{name} is {kind}" for name, kind in item["types"].items()]
-    return cell("; ".join(changes))
+def _plan_row(item: Evolved) -> dict[str, Any]:
+    before, after = (
+        ", ".join(f"{one.name} {one.type}" for one in schema)
+        for schema in (item.before, item.after)
+    )
+    return {
+        "writer": item.writer,
+        "before": before,
+        "after": after,
+        "key": ", ".join(item.key),
+        "changes": item.changes,
+        "revision": item.revision,
+    }
+
+
+def _changes(args: argparse.Namespace) -> dict[str, Any]:
+    """The changes, as `Catalog.evolve` takes them; empty if none is given."""
+    if not any(getattr(args, name) for name in _CHANGES):
+        return {}
+    from ..inputs.type_names import type_named
+
+    added = [_words(text, "--add", 2, 3) for text in args.add]
+    wider = [_words(text, "--widen", 2, 2) for text in args.widen]
+    types = {words[0]: type_named(words[1]) for words in added}
+    return {
+        "add": types,
+        "default": {w[0]: _value(w[2], types[w[0]], w[0]) for w in added if len(w) > 2},
+        "drop": args.drop,
+        "rename": dict(_pair(text) for text in args.rename),
+        "widen": {words[0]: type_named(words[1]) for words in wider},
+        "order": args.order,
+        "key": args.key if args.key or args.no_key else None,
+    }
+
+
+def _words(text: str, option: str, least: int, most: int) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    if not least <= len(words) <= most:
+        raise UsageError(
+            f"{option} can't be {text[:60]!r}",
+            hint='Give "NAME TYPE", and for --add optionally a value; quote what has spaces',
+        )
+    return words
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise UsageError(f"--rename can't be {text[:60]!r}", hint="Give OLD=NEW")
+    return old, new
+
+
+def _value(text: str, kind: pa.DataType, name: str) -> pa.Scalar:
+    import pyarrow as pa
+
+    try:
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowException as error:
+        raise UsageError(
+            f"{cell(text)} is no {kind}, the type of column {name!r}",
+            key=name,
+            hint="Give a value of its type: 5, 1.5, true, 2026-11-20",
+        ) from error
+
+
+SCHEMA: Final = Command(
+    """\
+Show the columns of the rows of a table: the schemas of all its live files, unified. If files differ
+(a missing column, another type), their number and writers are shown.
+
+--evolve changes the columns: no file is rewritten, but all are read that way from then on, in the
+logs of all writers, or of --writer. The resulting columns are shown; --execute commits them, in one
+commit a log. --history shows how the columns changed.
+
+Types without a safe common type are a conflict: the columns are shown all the same, and the exit
+code is 4.""",
+    """
+lakelog schema s3://lake/catalog weather hourly
+lakelog schema ./catalog weather hourly --output json
+lakelog schema ./catalog weather hourly --evolve --add "gust double" --add "ok bool true"
+lakelog schema ./catalog weather hourly --evolve --rename wind=wind_speed --drop visib --execute
+lakelog schema ./catalog weather hourly --evolve --key station --key hour --execute
+lakelog schema ./catalog weather hourly --history
+""",
+    (
+        *options.ON_TABLE,
+        options.AS_OF,
+        options.writer("only this writer's files, or log"),
+        options.flag("--history", "show how the columns changed"),
+        options.group(
+            "changing the columns",
+            options.flag("--evolve", "change the columns as the following options say"),
+            options.repeated(
+                "--add",
+                '"NAME TYPE [DEFAULT]"',
+                "add a column; DEFAULT (else null) applies to existing files",
+            ),
+            options.repeated("--drop", "NAME", "drop a column"),
+            options.repeated("--rename", "OLD=NEW", "rename a column"),
+            options.repeated(
+                "--widen",
+                '"NAME TYPE"',
+                "change the type to one that holds every value of the present one",
+            ),
+            options.repeated("--order", "NAME", "put this column first, or next (repeatable)"),
+            options.repeated("--key", "NAME", "make this column part of the key (repeatable)"),
+            options.flag("--no-key", "remove the key of the table"),
+            options.execute("commit it"),
+        ),
+    ),
+    _run,
+)

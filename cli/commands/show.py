@@ -1,59 +1,47 @@
-"""`lakelog show`: one object of a log, decoded."""
+"""`lakelog show`: one object of a log, decoded: a transaction, a checkpoint or a segment."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import NotFoundError, RevisionNotFound, UsageError
+from ...errors import CorruptObject, NotFoundError, RevisionNotFound, UsageError
 from .. import options, output
-from ..opening import existing_log, only_writer, open_catalog
-from ..output import Column
+from ..command_list import Command
+from ..opening import existing_log, only_writer, open_catalog, revision_fields
+from ..output import Column, columns
+from ..text import many, size
+from ..values import plain
 
 if TYPE_CHECKING:
     import argparse
 
+    import pyarrow as pa
+
     from ...catalog.catalog import Catalog
     from ...catalog.format.names import LogObject
+    from ...catalog.format.pieces import Piece
     from ...catalog.log.listing import Listing
     from ...catalog.read.log_reader import LogReader
 
-DESCRIPTION: Final = """\
-Decode one transaction, or with --checkpoint one checkpoint, and print every field. Without
---revision it is the newest one; without --writer the database must have one writer only. In
-place of DATABASE the key of an object may stand, as errors name it, also of a segment that a
-checkpoint refers to; then nothing else is read first.
-
-json and csv hold every file of a transaction with its statistics, and every row of a segment;
-text leaves those out, but for the statistics with --statistics."""
-EXAMPLES: Final = """
-lakelog show s3://lake/catalog weather --writer EWR
-lakelog show ./catalog weather --writer EWR --revision 12 --statistics
-lakelog show ./catalog weather --writer EWR --checkpoint --output json
-lakelog show ./catalog EWR/weather/transactions/998-999999999987-12.bdb70c0a.transaction
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    parser.add_argument(
-        "database", metavar="DATABASE|KEY", help="a database, or the key of an object"
-    )
-    options.add_writer(parser, "whose log")
-    parser.add_argument(
-        "-r",
-        "--revision",
-        metavar="N",
-        type=options.whole_number,
-        help="which one; with --checkpoint the newest one at or before it. Default: the newest",
-    )
-    parser.add_argument("--checkpoint", action="store_true", help="a checkpoint, not a transaction")
-    parser.add_argument(
-        "--statistics", action="store_true", help="in text, also the statistics of each file"
-    )
+_REFERENCES: Final = columns(
+    *("kind", "part", "run", "row_count", "dead_rows", "length", "first_table", "first_path"),
+    *("last_table", "last_path", "min_partition", "max_partition", "columns", "first_revision"),
+    *("last_revision", "total_rows", "total_bytes", "name", "offset"),
+)
+_REFERENCES_TEXT: Final = (
+    Column("kind"),
+    *columns("part", "run", style="count"),
+    Column("row_count", "ROWS", style="count"),
+    Column("dead_rows", "DEAD", style="count"),
+    Column("length", "SIZE", style="size"),
+    Column("holds"),
+    Column("place", "WHERE"),
+)
+_HEX: Final = frozenset({"fingerprint", "schema_fingerprint", "footer_digest", "uuid", "digest"})
+_NAMED: Final = 4
 
 
-def run(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> int:
     """Print the object."""
     catalog = open_catalog(args)
     if "/" in args.database:
@@ -63,27 +51,13 @@ def run(args: argparse.Namespace) -> int:
         log, listing = existing_log(catalog, writer, args.database)
         item = _pick(log, listing, args.revision, args.checkpoint)
     if isinstance(item, str):
-        from .. import show_segment
-
-        found, print_text = show_segment.describe(log, item), show_segment.print_text
-        rows = found[show_segment.ROWS]
-        columns = tuple(Column(name) for name in (rows[0] if rows else ()))
+        _show_segment(args, log, item)
     elif item.kind == "checkpoint":
-        from .. import show_checkpoint
-
-        found, print_text = show_checkpoint.describe(log, item), show_checkpoint.print_text
-        rows, columns = found[show_checkpoint.ROWS], show_checkpoint.COLUMNS
+        _show_checkpoint(args, log, item)
     else:
-        from .. import show_transaction
+        from ..show_transaction import show_transaction
 
-        found, print_text = show_transaction.describe(log, item), show_transaction.print_text
-        rows, columns = found[show_transaction.ROWS], show_transaction.COLUMNS
-    if args.output == "json":
-        output.json_object(found)
-    elif args.output != "text":
-        output.rows(args.output, columns, rows)
-    else:
-        print_text(found, statistics=args.statistics)
+        show_transaction(args, log, item)
     return 0
 
 
@@ -95,7 +69,7 @@ def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogO
 
     if args.writer is not None or args.revision is not None or args.checkpoint:
         raise UsageError(
-            "A key says it all", hint="Leave out --writer, --revision and --checkpoint"
+            "A key names one object", hint="Leave out --writer, --revision and --checkpoint"
         )
     parts = check_key(args.database).split("/")
     item: LogObject | str | None = None
@@ -115,26 +89,26 @@ def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogO
 
 
 def _pick(log: LogReader, listing: Listing, revision: int | None, checkpoint: bool) -> LogObject:
-    """The object that was asked for."""
+    """The object that the options choose."""
     from ...catalog.log.listing import fork_error
 
-    found = listing.checkpoints if checkpoint else listing.transactions
+    objects = listing.checkpoints if checkpoint else listing.transactions
     if checkpoint:
         top = listing.head if revision is None else revision
-        number = max((n for n in found if n <= top), default=-1)
+        number = max((n for n in objects if n <= top), default=-1)
     else:
-        number = max(found, default=-1) if revision is None else revision
-    if number not in found:
+        number = max(objects, default=-1) if revision is None else revision
+    if number not in objects:
         raise _absent(log, listing, revision, checkpoint)
-    if len(found[number]) > 1:
+    if len(objects[number]) > 1:
         if not checkpoint:
             raise fork_error(listing, number)
         raise UsageError(
-            f"Revision {number} has {len(found[number])} checkpoints",
-            key=" and ".join(listing.key(item) for item in found[number]),
+            f"Revision {number} has {len(objects[number])} checkpoints",
+            key=" and ".join(listing.key(item) for item in objects[number]),
             hint="Give the key of one",
         )
-    return found[number][0]
+    return objects[number][0]
 
 
 def _absent(
@@ -154,3 +128,262 @@ def _absent(
         key=where,
         hint=f"Its newest revision is {listing.head}; readable are {listing.readable()}",
     )
+
+
+# --- Checkpoints --------------------------------------------------------------------------------
+
+
+def _show_checkpoint(args: argparse.Namespace, log: LogReader, item: LogObject) -> None:
+    found = _describe_checkpoint(log, item)
+    if args.output != "text":
+        output.object_or_rows(args.output, found, _REFERENCES, found["references"])
+        return
+    counts = found["counts"]
+    live = (
+        f"{many(counts['files'], 'file')}, {many(counts['rows'], 'row')}, {size(counts['bytes'])}"
+    )
+    output.pairs(
+        [
+            ("checkpoint", found["key"]),
+            ("log", f"{found['writer']}/{found['database']}"),
+            ("log id", found["log_id"]),
+            ("incarnation", str(found["incarnation"])),
+            ("size", size(found["size_bytes"])),
+            ("revision", str(found["revision"])),
+            ("committed at", found["committed_at"]),
+            ("epoch", str(found["epoch"])),
+            ("uuid", found["uuid"]),
+            ("digest", found["digest"]),
+            ("successor uuid", found["successor_uuid"]),
+            ("transaction", found["transaction_id"]),
+            ("readers need", ", ".join(found["required_reader_features"])),
+            ("writers need", ", ".join(found["required_writer_features"])),
+            ("external files in", ", ".join(found["locations"])),
+            ("live", live),
+        ]
+    )
+    output.line()
+    rows = [
+        {**one, "holds": _holds(one), "place": one["name"] or "inline"}
+        for one in found["references"]
+    ]
+    output.rows("text", _REFERENCES_TEXT, rows)
+
+
+def _describe_checkpoint(log: LogReader, item: LogObject) -> dict[str, Any]:
+    """Every field of a checkpoint's header, and its references.
+
+    Requests: 1 GET; 1 more if the references are an object of their own.
+    """
+    from ...catalog.format.objects import decode_checkpoint
+    from ...catalog.format.pieces import decode_references
+
+    key = log.folder + item.name
+    body = log.store.get(key)
+    decoded = decode_checkpoint(body, key)
+    message, first = decoded.message, decoded.references
+    data = first.inline if first.inline is not None else log.read_pieces([first], decoded.log)[0]
+    pieces = decode_references(data, first.rows, decoded.attachments, key, "")
+    return {
+        "kind": "checkpoint",
+        "key": key,
+        "writer": message.writer,
+        "database": message.database,
+        "log_id": decoded.log.log_id.hex(),
+        "incarnation": decoded.log.incarnation,
+        "size_bytes": len(body),
+        "revision": message.revision,
+        "committed_at": output.utc_from_us(message.committed_at_us),
+        "epoch": message.epoch,
+        "uuid": message.uuid.hex(),
+        "digest": message.digest.hex(),
+        "successor_uuid": message.successor_uuid.hex(),
+        "transaction_id": message.transaction_id.hex(),
+        **revision_fields(log, decoded.log, message.revision, message.digest),
+        "required_reader_features": list(message.required_reader_features),
+        "required_writer_features": list(message.required_writer_features),
+        "locations": list(message.locations),
+        "counts": {
+            "files": message.counts.files,
+            "rows": message.counts.rows,
+            "bytes": message.counts.bytes,
+        },
+        "references": [_reference(piece) for piece in (first, *pieces)],
+    }
+
+
+def _segment_fields(segment: Any) -> dict[str, Any]:
+    """The fields of a segment; None for those that its kind doesn't have."""
+    from ...catalog.format.segments import FILES, HISTORY, NAMES, SCHEMAS
+
+    kind = int(segment.kind)
+    files, ranged, history = kind == FILES, kind in (FILES, SCHEMAS), kind == HISTORY
+    return {
+        "kind": NAMES[kind].lower(),
+        "row_count": segment.row_count,
+        "first_table": segment.first_table if ranged else None,
+        "first_path": segment.first_path if files else None,
+        "last_table": segment.last_table if ranged else None,
+        "last_path": segment.last_path if files else None,
+        "min_partition": segment.min_partition if files else None,
+        "max_partition": segment.max_partition if files else None,
+        "columns": list(segment.columns) or None,
+        "first_revision": segment.first_revision if history else None,
+        "last_revision": segment.last_revision if history else None,
+        "total_rows": segment.total_rows if files else None,
+        "total_bytes": segment.total_bytes if files else None,
+    }
+
+
+def _reference(piece: Piece) -> dict[str, Any]:
+    return {
+        **_segment_fields(piece.segment),
+        "part": None if piece.part < 0 else piece.part,
+        "run": None if piece.run < 0 else piece.run,
+        "dead_rows": piece.dead_rows if piece.run >= 0 else None,
+        "length": piece.length,
+        "name": piece.name or None,
+        "offset": None if piece.name else piece.offset,
+    }
+
+
+def _holds(fields: dict[str, Any]) -> str | None:
+    """The tables, columns or revisions of a segment, in words."""
+    if fields["columns"]:
+        names = fields["columns"]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return ", ".join(names[:_NAMED]) + more
+    for first, last in (("first_table", "last_table"), ("first_revision", "last_revision")):
+        if fields[first] is not None:
+            low, high = fields[first], fields[last]
+            return f"{low}" if low == high else f"{low} to {high}"
+    return None
+
+
+# --- Segments -----------------------------------------------------------------------------------
+
+
+def _show_segment(args: argparse.Namespace, log: LogReader, name: str) -> None:
+    found = _describe_segment(log, name)
+    if args.output != "text":
+        rows = found["rows"]
+        output.object_or_rows(args.output, found, columns(*(rows[0] if rows else ())), rows)
+        return
+    about = _holds(found)
+    output.pairs(
+        [
+            ("segment", found["key"]),
+            ("log id", found["log_id"]),
+            ("incarnation", str(found["incarnation"])),
+            ("size", size(found["size_bytes"])),
+            ("digest", found["digest"]),
+            ("holds", f"{found['holds']}: {about}" if about else found["holds"]),
+            ("rows", many(found["row_count"], "row")),
+        ]
+    )
+    output.line("\n--output json or csv shows the rows")
+
+
+def _describe_segment(log: LogReader, name: str) -> dict[str, Any]:
+    """The fields of a segment, and its rows.
+
+    Raises:
+        CorruptObject: It is damaged, or its name has another digest.
+    Requests: 1 GET.
+    """
+    from ...catalog.format.frame import FrameKind, decode_frame
+    from ...catalog.format.names import parse_segment_name, segments_folder
+    from ...catalog.format.pieces import check_kind
+    from ...catalog.wire.lakelog_segment_pb2 import Segment
+
+    key = segments_folder(log.writer, log.database) + name
+    body = log.store.get(key)
+    frame = decode_frame(body, FrameKind.SEGMENT, key)
+    if frame.digest != parse_segment_name(name):
+        raise CorruptObject(f"{key} is not the segment that its name says", key=key)
+    message = Segment()
+    try:
+        message.ParseFromString(frame.message)
+    except ValueError as error:
+        raise CorruptObject(f"{key} doesn't say what it holds", key=key) from error
+    check_kind(int(message.kind), key)
+    fields = _segment_fields(message)
+    return {
+        "kind": "segment",
+        "key": key,
+        "log_id": frame.log.log_id.hex(),
+        "incarnation": frame.log.incarnation,
+        "size_bytes": len(body),
+        "digest": frame.digest.hex(),
+        "holds": fields.pop("kind"),
+        **fields,
+        "rows": _rows(_decoded(frame.attachments, message, key)),
+    }
+
+
+def _decoded(data: memoryview, message: Any, key: str) -> pa.Table:
+    from ...catalog.format.pieces import OF_A_PART, Piece, has_sound_columns
+    from ...catalog.format.segments import decode_segment
+    from ...catalog.log.checkpoint_files import decode_describing
+
+    piece = Piece(message, b"", len(data), key)
+    if piece.kind not in OF_A_PART:
+        return decode_segment(data, piece.kind, piece.rows, key)
+    if not has_sound_columns(piece):
+        raise CorruptObject(f"{key} holds statistics of columns that can't be", key=key)
+    return decode_describing(data, piece)
+
+
+def _rows(rows: pa.Table) -> list[dict[str, Any]]:
+    columns = [_values(name, rows.column(name)) for name in rows.schema.names]
+    return [dict(zip(rows.schema.names, row)) for row in zip(*columns, strict=True)]
+
+
+def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; identities in hex, as everywhere else."""
+    from ...catalog.wire.lakelog_transaction_pb2 import Definition
+    from ..show_transaction import definition_form
+
+    if name in _HEX:
+        return [None if value is None else value.hex() for value in column.to_pylist()]
+    if name == "definition":
+        return [definition_form(Definition.FromString(data)) for data in column.to_pylist()]
+    if name == "transaction_ids":
+        return [[value.hex() for value in values] for values in column.to_pylist()]
+    return plain(column)
+
+
+SHOW: Final = Command(
+    """\
+Decode one transaction, or with --checkpoint one checkpoint, and print every field: the newest one
+without --revision. Without --writer the database must have only one writer. Instead of DATABASE you
+can give the key of an object, as errors name it, also of a segment that a checkpoint refers to;
+then nothing else is read first.
+
+json and csv have every file of a transaction with its statistics, and every row of a segment; text
+leaves those out, except for the statistics with --statistics.""",
+    """
+lakelog show s3://lake/catalog weather --writer EWR
+lakelog show ./catalog weather --writer EWR --revision 12 --statistics
+lakelog show ./catalog weather --writer EWR --checkpoint --output json
+lakelog show ./catalog EWR/weather/transactions/998-999999999987-12.bdb70c0a.transaction
+""",
+    (
+        *options.CATALOG,
+        options.argument(
+            "database", metavar="DATABASE|KEY", help="a database, or the key of an object"
+        ),
+        options.writer("the writer of the log"),
+        options.argument(
+            "-r",
+            "--revision",
+            metavar="N",
+            type=options.whole_number,
+            help="the revision; with --checkpoint the newest one at or before it. Default: the "
+            "newest",
+        ),
+        options.flag("--checkpoint", "a checkpoint, not a transaction"),
+        options.flag("--statistics", "in text, also the statistics of each file"),
+    ),
+    _show,
+)

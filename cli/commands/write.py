@@ -1,181 +1,57 @@
-"""`lakelog write`: local files into a table."""
+"""`lakelog write`: commit local files to a table, as new rows or in the place of others."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import CommitOutcomeUnknown
+from ...errors import CommitOutcomeUnknown, UsageError
 from .. import options, output
+from ..command_list import Command
+from ..errors import Progress, dry_run
 from ..inputs.sources import FORMATS, check_encoding, open_sources
-from ..opening import cut_fields, open_catalog, print_cut, snapshot_after
-from ..output import Column
-from ..overwrites import FIGURES, begun, check_overwriting, figures, overwrite, show_done, show_plan
-from ..progress import Progress
+from ..opening import open_catalog, print_one, snapshot_after
+from ..output import Column, columns
 from ..text import many, size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
     from ...catalog.catalog import Catalog
     from ...catalog.commit.done import Replaced
     from ...catalog.log.outcome import CommitInfo
     from ...catalog.snapshot import Snapshot
 
-DESCRIPTION: Final = """\
-Commit local files to a table, all in one transaction: readers see all of them or none. A first
-write makes the catalog, the database and the table. Parquet, Arrow, CSV, TSV and JSON files
-(.parquet, .arrow, .csv, .tsv, .jsonl, .json; texts also compressed) are read here and written as
-Parquet below the writer's prefix. JSON is an object a line, one array of objects, or what
-`lakelog scan --output json` printed.
-
-The types of csv and JSON are found over all files together and held against those of the table,
-which decide, before anything is written. Nothing is guessed away: 007 makes a column text, an
-integer beyond 2^53 doesn't become a double, a time with an offset is the same instant in UTC, and
-one column doesn't mix times with and without a zone. What doesn't fit is an error that names file,
-line and both types; --type decides otherwise. In csv an empty field is null and "" an empty text;
---null names more words for null. In JSON, NaN and infinities are the texts NaN, Infinity and
--Infinity among numbers; times, decimals and binary values (base64) are texts, as
-`lakelog scan --output jsonl` prints them.
-
-A writer id has one owner: if a process commits under this id already, its next commit is
-refused. Take a writer id of your own, or commit beside it with --shared.
-
-With --overwrite the files take the place of the rows that are there: of those that meet --where, or
-of all, among the files of this writer (and of --partition). It shows what would go, and does
-nothing until it is given --execute. The new rows must meet --where, too.
-
-With --app-id and --app-version the same command can be run again after any failure and commits
-once."""
-EXAMPLES: Final = """
-lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013-01
-lakelog write ./catalog weather hourly *.csv --writer EWR --partition-by year,month
-lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
-lakelog write ./catalog weather hourly - --format csv --writer EWR < rows.csv
-lakelog write ./catalog db orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
-lakelog write ./catalog shop orders o.csv --no-header --columns id,price,at --writer x
-lakelog write ./catalog db orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
-lakelog write ./catalog shop orders day.csv --writer x --overwrite --where "day = 4" --execute
-lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jsonl --writer x
-"""
 _COLUMNS: Final = (
-    Column("writer"),
-    Column("database"),
-    Column("table"),
+    *columns("writer", "database", "table"),
     Column("revision", number=True),
-    Column("committed_at"),
-    Column("transaction_id"),
+    *columns("committed_at", "transaction_id"),
     Column("skipped", style="yes"),
-    Column("row_count", number=True),
-    Column("size_bytes", number=True),
-    Column("files"),
-    Column("token"),
+    *columns("row_count", "size_bytes", number=True),
+    *columns("files", "token"),
 )
+_FIGURES: Final = columns("files_removed", "rows_removed", "rows_rewritten", number=True)
+_PLAN: Final = (
+    *columns("writer", "database", "table"),
+    Column("dry_run", style="yes"),
+    *_FIGURES,
+)
+_SHOWN: Final = 40
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    options.add_url(parser)
-    options.add_database(parser)
-    options.add_table(parser)
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="a file on this machine; - is stdin (then --format says of what)",
-    )
-    options.add_writer(parser, "the writer id to commit under", required=True)
-    parser.add_argument(
-        "--partition", metavar="NAME", default="", help="the partition of the new files"
-    )
-    parser.add_argument(
-        "--bloom",
-        metavar="COLUMN",
-        action="append",
-        default=[],
-        help="write a bloom filter of this column, so that reads of one value (id = 5) skip files "
-        "which don't hold it; may be repeated",
-    )
-    parser.add_argument(
-        "--partition-by",
-        metavar="A,B",
-        action="append",
-        help="split the rows by the values of these columns, into partitions like "
-        "year=2026/month=11 (repeat the option for names that hold a comma)",
-    )
-    parser.add_argument(
-        "--format", choices=(*FORMATS, "json"), help="of the files; by their names if not given"
-    )
-    _add_reading(parser)
-    parser.add_argument(
-        "--app-id", metavar="ID", help="an application's name, for committing exactly once"
-    )
-    parser.add_argument(
-        "--app-version",
-        metavar="N",
-        type=options.whole_number,
-        help="goes with --app-id: this version is not committed if it or a later one is in the log",
-    )
-    options.add_shared(parser)
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace rows of this writer's table: a plan, unless --execute is given",
-    )
-    options.add_where(parser, "with --overwrite: only rows that meet this are replaced")
-    parser.add_argument(
-        "--execute", action="store_true", help="with --overwrite: do it, instead of showing it"
-    )
-
-
-def _add_reading(parser: argparse.ArgumentParser) -> None:
-    """How csv and JSON are read."""
-    parser.add_argument(
-        "--delimiter", metavar="SIGN", default="", help="between the fields of a csv, e.g. ';'"
-    )
-    parser.add_argument(
-        "--header",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="whether the first line of a csv names its columns (default), e.g. --no-header "
-        "--columns id,price",
-    )
-    parser.add_argument(
-        "--columns",
-        metavar="A,B,C",
-        action="append",
-        help="the columns of a csv, instead of its header (repeat the option for names that hold a "
-        "comma)",
-    )
-    parser.add_argument(
-        "--null",
-        metavar="WORD",
-        action="append",
-        default=[],
-        help="an unquoted field of a csv that means null, beside the empty one, e.g. --null NA; "
-        "may be repeated",
-    )
-    parser.add_argument(
-        "--type",
-        metavar="COLUMN=TYPE",
-        action="append",
-        default=[],
-        help="the type of a column of csv or JSON, e.g. zip=string, price='decimal(10,2)', "
-        "at=timestamptz; may be repeated",
-    )
-    parser.add_argument(
-        "--encoding",
-        metavar="NAME",
-        default="utf-8",
-        help="of csv and JSON, e.g. latin-1 (default: utf-8)",
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Commit, then print where it stands."""
-    check_overwriting(args)
+def _run(args: argparse.Namespace) -> int:
+    """Commit, then print the commit."""
+    for name in ("where", "execute"):
+        if getattr(args, name) and not args.overwrite:
+            raise UsageError(
+                f"--{name} is for --overwrite",
+                hint="Add --overwrite to replace rows; without it rows are added",
+            )
     catalog = open_catalog(args)
-    done: Replaced | None = None
     try:
-        info, paths, done = _written(catalog, args)
+        info, paths, replaced = _write(catalog, args)
     except CommitOutcomeUnknown as error:
         error.hint = (
             "Running the same command again is safe: it commits once"
@@ -183,16 +59,18 @@ def run(args: argparse.Namespace) -> int:
             else f"First look for transaction {error.transaction_id} in `lakelog log --output json`"
         )
         raise
-    if done is not None and not args.execute:
-        show_plan(args, done)
+    if replaced is not None and not args.execute:
+        _print_plan(args, replaced)
     else:
-        _report(catalog, args, info, paths, done)
+        _print_result(catalog, args, info, paths, replaced)
     return 0
 
 
-def _written(
+def _write(
     catalog: Catalog, args: argparse.Namespace
 ) -> tuple[CommitInfo | None, list[str], Replaced | None]:
+    import pyarrow as pa
+
     from ..inputs.arguments import csv_options, names_of, refuse_idle_options
     from ..inputs.known import known_schema
     from ..inputs.read import open_rows
@@ -207,17 +85,25 @@ def _written(
         with Progress("files read", len(sources)) as progress:
             resolver = Resolver(args.table, known, forced, csv, progress.step)
             schema = resolver.resolve(sources)
-        paths: list[str] = []
         with (
             Progress("files written", len(sources)) as progress,
             catalog.writer(args.writer, args.database, shared=args.shared) as writer,
-            begun(writer, args) as tx,
+            writer.transaction(args.app_id, args.app_version) as tx,
         ):
-            read = (open_rows(source, schema, csv, forced.keys()) for source in sources)
+            files = (open_rows(source, schema, csv, forced.keys()) for source in sources)
+            if args.overwrite and not args.execute:
+                plan = tx.plan_overwrite(args.table, schema, args.where, args.partition or None)
+                tx.discard()
+                return None, [], plan
             if args.overwrite:
-                done = overwrite(tx, args, schema, read, progress.step)
-                return (tx.commit() if args.execute else None), done.paths, done
-            for rows in read:
+                rows = pa.RecordBatchReader.from_batches(schema, _batches(files, progress.step))
+                done = tx.overwrite(
+                    args.table, rows, args.where, args.partition or None,
+                    partition_by=by, bloom=args.bloom,
+                )  # fmt: skip
+                return tx.commit(), done.paths, done
+            paths: list[str] = []
+            for rows in files:
                 paths += tx.write(
                     args.table, rows, args.partition, partition_by=by, bloom=args.bloom
                 )
@@ -225,47 +111,79 @@ def _written(
             return tx.commit(), paths, None
 
 
-def _report(
+def _batches(
+    files: Iterable[pa.RecordBatchReader], step: Callable[[], None]
+) -> Iterator[pa.RecordBatch]:
+    for rows in files:
+        yield from rows
+        step()
+
+
+# --- Printing -------------------------------------------------------------------------------------
+
+
+def _figures(replaced: Replaced) -> dict[str, Any]:
+    return {
+        "files_removed": len(replaced.removed),
+        "rows_removed": replaced.rows_removed,
+        "rows_rewritten": replaced.rows_rewritten,
+    }
+
+
+def _print_plan(args: argparse.Namespace, plan: Replaced) -> None:
+    """Print what an overwrite would replace."""
+    names = {"writer": args.writer, "database": args.database, "table": args.table}
+    record = {"dry_run": True, **names, **_figures(plan)}
+    if args.output == "text":
+        output.line(
+            f"overwrite of table {args.table} of {args.writer}/{args.database} would replace "
+            f"{many(plan.rows_removed, 'row')}: {many(len(plan.removed), 'file')} removed, "
+            f"{many(plan.rows_rewritten, 'row')} of them rewritten"
+        )
+        for path in plan.removed[:_SHOWN]:
+            kind = "read" if path in set(plan.rewritten) else "whole"
+            output.pairs([(kind, path)], indent="  ")
+        if len(plan.removed) > _SHOWN:
+            output.line(f"  and {len(plan.removed) - _SHOWN:,} more; --output json lists them all")
+    else:
+        more = {"removed": plan.removed, "read": plan.rewritten}
+        output.object_or_rows(args.output, {**record, **more}, _PLAN, [record])
+    dry_run("nothing was written")
+
+
+def _print_result(
     catalog: Catalog,
     args: argparse.Namespace,
     info: CommitInfo | None,
     paths: list[str],
-    done: Replaced | None,
+    replaced: Replaced | None,
 ) -> None:
     snapshot = snapshot_after(catalog, args.database)
     skipped = info is not None and info.skipped
-    rows, total = (0, 0)
-    if info is not None and not skipped:
-        own = snapshot or catalog.snapshot(args.database, {args.writer: info.revision})
+    commit = None if skipped else info
+    rows, total = 0, 0
+    if commit is not None:
+        own = snapshot or catalog.snapshot(args.database, {args.writer: commit.revision})
         rows, total = _sums(own, args, paths)
     record: dict[str, Any] = {
         "writer": args.writer,
         "database": args.database,
         "table": args.table,
-        "revision": None if info is None or skipped else info.revision,
-        "committed_at": None
-        if info is None or skipped
-        else output.utc_from_us(info.committed_at_us),
-        "transaction_id": None if info is None or skipped else info.transaction_id,
+        "revision": None if commit is None else commit.revision,
+        "committed_at": None if commit is None else output.utc_from_us(commit.committed_at_us),
+        "transaction_id": None if commit is None else commit.transaction_id,
         "skipped": skipped,
         "row_count": rows,
         "size_bytes": total,
         "files": [] if skipped else paths,
-        **({} if done is None else figures(done)),
-        **cut_fields(snapshot),
+        **({} if replaced is None else _figures(replaced)),
     }
-    if args.output == "json":
-        output.json_object(record)
-    elif args.output != "text":
-        output.rows(args.output, _COLUMNS if done is None else (*_COLUMNS, *FIGURES), [record])
-    else:
-        _print(record, args)
-        if done is not None and record["revision"] is not None:
-            show_done(done)
-        print_cut(snapshot)
+    shown = _COLUMNS if replaced is None else (*_COLUMNS, *_FIGURES)
+    print_one(args, shown, record, snapshot, lambda: _print_commit(record, args, replaced))
 
 
 def _sums(snapshot: Snapshot, args: argparse.Namespace, paths: list[str]) -> tuple[int, int]:
+    """Rows and bytes of the new files."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -280,7 +198,9 @@ def _sums(snapshot: Snapshot, args: argparse.Namespace, paths: list[str]) -> tup
     return tuple(pc.sum(files.column(name)).as_py() or 0 for name in ("row_count", "size_bytes"))  # type: ignore[return-value]
 
 
-def _print(record: dict[str, Any], args: argparse.Namespace) -> None:
+def _print_commit(
+    record: dict[str, Any], args: argparse.Namespace, replaced: Replaced | None
+) -> None:
     where = f"{args.writer}/{args.database}"
     if record["skipped"]:
         app = f"version {args.app_version} of {args.app_id!r}"
@@ -297,3 +217,134 @@ def _print(record: dict[str, Any], args: argparse.Namespace) -> None:
         output.line("no rows, only the columns of the table")
     for path in record["files"]:
         output.pairs([("", path)])
+    if replaced is not None:
+        output.line(
+            f"{many(len(replaced.removed), 'file')} removed: "
+            f"{many(replaced.rows_removed, 'row')} replaced, "
+            f"{many(replaced.rows_rewritten, 'row')} rewritten"
+        )
+
+
+_READING: Final = (
+    options.argument(
+        "--delimiter", metavar="SIGN", default="", help="between the fields of a csv, e.g. ';'"
+    ),
+    options.argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether the first line of a csv names its columns (default), e.g. --no-header "
+        "--columns id,price",
+    ),
+    options.argument(
+        "--columns",
+        metavar="A,B,C",
+        action="append",
+        help="the columns of a csv, instead of its header (repeat the option for names with a "
+        "comma)",
+    ),
+    options.repeated(
+        "--null",
+        "WORD",
+        "an unquoted field of a csv that means null, as the empty one does, e.g. --null NA; may be "
+        "repeated",
+    ),
+    options.repeated(
+        "--type",
+        "COLUMN=TYPE",
+        "the type of a column of csv or JSON, e.g. zip=string, price='decimal(10,2)', "
+        "at=timestamptz; may be repeated",
+    ),
+    options.argument(
+        "--encoding",
+        metavar="NAME",
+        default="utf-8",
+        help="the encoding of csv and JSON, e.g. latin-1 (default: utf-8)",
+    ),
+)
+WRITE: Final = Command(
+    """\
+Commit local files to a table, all in one transaction: readers see all of them or none. A first
+write makes the catalog, the database and the table. Parquet, Arrow, CSV, TSV and JSON files
+(.parquet, .arrow, .csv, .tsv, .jsonl, .json; texts also compressed) are read here and written as
+Parquet below the writer's prefix. JSON is an object a line, one array of objects, or the output of
+`lakelog scan --output json`.
+
+The types of csv and JSON are inferred from all files together and compared with those of the table,
+which win, before anything is written. Nothing is lost by a guess: 007 makes a column text, an
+integer beyond 2^53 doesn't become a double, a time with an offset is the same instant in UTC, and
+one column doesn't mix times with and without a zone. A value that doesn't fit is an error that
+names file, line and both types; --type chooses another type. In csv an empty field is null and ""
+an empty text; --null names more words for null. In JSON, NaN and infinities are the texts NaN,
+Infinity and -Infinity among numbers; times, decimals and binary values (base64) are texts, as
+`lakelog scan --output jsonl` prints them.
+
+A writer id has one owner: if another process commits under this id, its next commit is refused.
+Choose a writer id of your own, or commit as a guest with --shared.
+
+With --overwrite the files replace existing rows: those that meet --where, or all, among the files
+of this writer (and of --partition). The plan is shown, and nothing is done without --execute. The
+new rows must meet --where, too.
+
+With --app-id and --app-version the same command can be run again after any failure and commits
+once.""",
+    """
+lakelog write ./catalog weather hourly january.csv --writer EWR --partition 2013-01
+lakelog write ./catalog weather hourly *.csv --writer EWR --partition-by year,month
+lakelog write s3://lake/catalog weather hourly *.parquet --writer EWR --app-id x --app-version 7
+lakelog write ./catalog weather hourly - --format csv --writer EWR < rows.csv
+lakelog write ./catalog db orders o.txt --format csv --delimiter ';' --encoding latin-1 --writer x
+lakelog write ./catalog shop orders o.csv --no-header --columns id,price,at --writer x
+lakelog write ./catalog db orders o.csv --null NA --null - --type price='decimal(10,2)' --writer x
+lakelog write ./catalog shop orders day.csv --writer x --overwrite --where "day = 4" --execute
+lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jsonl --writer x
+""",
+    (
+        *options.ON_TABLE,
+        options.argument(
+            "files",
+            metavar="FILE",
+            nargs="+",
+            help="a file on this machine; - is stdin (then --format gives its format)",
+        ),
+        options.writer("the writer id to commit under", required=True),
+        options.argument(
+            "--partition", metavar="NAME", default="", help="the partition of the new files"
+        ),
+        options.repeated(
+            "--bloom",
+            "COLUMN",
+            "write a bloom filter of this column, so that reads of one value (id = 5) skip files "
+            "which don't hold it; may be repeated",
+        ),
+        options.argument(
+            "--partition-by",
+            metavar="A,B",
+            action="append",
+            help="split the rows by the values of these columns, into partitions like "
+            "year=2026/month=11 (repeat the option for names with a comma)",
+        ),
+        options.argument(
+            "--format",
+            choices=(*FORMATS, "json"),
+            help="the format of the files; by their names if not given",
+        ),
+        *_READING,
+        options.argument(
+            "--app-id", metavar="ID", help="an application's name, for committing exactly once"
+        ),
+        options.argument(
+            "--app-version",
+            metavar="N",
+            type=options.whole_number,
+            help="with --app-id: commit nothing if this version or a later one is in the log",
+        ),
+        options.SHARED,
+        options.flag(
+            "--overwrite", "replace rows of this writer's table: a plan, unless --execute is given"
+        ),
+        options.where("with --overwrite: only rows that meet this are replaced"),
+        options.execute("with --overwrite: execute the plan"),
+    ),
+    _run,
+)

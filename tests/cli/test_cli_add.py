@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
 from lakelog.catalog.format.names import hive_partition
-from lakelog.cli.inputs.patterns import _translated
+from lakelog.cli.commands.add import _translated
 
 
 @pytest.fixture

@@ -21,12 +21,12 @@ def renamed(own_weather):
 
 SHOWN = """\
 folder       LGA/weather
-says it is   EWR/weather
+stated name  EWR/weather
 log id       38b4e652e44da7f2370d9e260e271365
 incarnation  1
 revision     3
 
-nothing was changed; --execute commits that it is LGA/weather
+nothing was changed; --execute commits the name LGA/weather
 """
 
 
@@ -47,7 +47,7 @@ def test_a_renamed_log_is_read_not_written_until_its_name_is_adopted(cli, rename
     assert "lakelog adopt-name URL weather --writer LGA --execute" in refused.err
     done = cli("adopt-name", renamed, "weather", "--writer", "LGA", "--execute")
     assert done.code == 0
-    assert "\nfrom revision 4 on it says that it is LGA/weather\n\nas of  JFK=2,LGA=4\n" in done.out
+    assert "\nfrom revision 4 on its name is LGA/weather\n\nas of  JFK=2,LGA=4\n" in done.out
     newest = cli("show", renamed, "weather", "--writer", "LGA", "-o", "json").json
     assert [action["kind"] for action in newest["actions"]] == ["identity"]
     assert newest["actions"][0]["fields"] == {"writer": "LGA", "database": "weather"}
@@ -66,7 +66,7 @@ def test_a_log_of_its_own_name_needs_nothing(cli, own_weather):
 def test_a_copy_beside_the_original_is_told(cli, own_weather):
     shutil.copytree(Path(own_weather, "EWR"), Path(own_weather, "LGA"))
     args = ("adopt-name", own_weather, "weather", "--writer", "LGA")
-    assert "The same log lies in EWR/weather as well" in cli(*args).out
+    assert "The same log also exists in EWR/weather" in cli(*args).out
     found = cli(*args, "-o", "json").json
     assert found == {
         "writer": "LGA",

@@ -60,7 +60,7 @@ def test_the_history_tells_each_schema_and_definition(cli, own_weather):
 def test_what_can_t_be_is_refused(cli, own_weather):
     asked = ("schema", own_weather, "weather", "hourly")
     for more, code, said in (
-        (("--evolve",), 2, "Nothing says what is to become"),
+        (("--evolve",), 2, "No change of the columns is given"),
         (("--add", "x int64"), 2, "--evolve is missing"),
         (("--execute",), 2, "--evolve is missing"),
         (("--evolve", "--add", "x"), 2, "--add can't be 'x'"),

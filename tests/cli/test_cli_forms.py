@@ -131,7 +131,7 @@ def test_a_stdout_that_takes_text_only_is_an_error_that_says_so(capsys, weather)
 
 
 def test_what_parquet_can_not_hold_is_an_error(capsys):
-    from lakelog.cli.typed import TypedStream
+    from lakelog.cli.output import TypedStream
     from lakelog.errors import UsageError
 
     with pytest.raises(UsageError, match="can't be written as Parquet"):

@@ -100,7 +100,7 @@ def test_a_saved_plan(cli, old_weather, tmp_path):
     assert done.text.startswith("prune of EWR/weather: deleted 4 objects, SIZE\n")
     again = cli(*args, "--execute", saved)
     assert again.code == 0
-    assert "4 objects of the plan had gone before" in again.out
+    assert "4 objects of the plan no longer existed" in again.out
 
 
 def test_a_saved_plan_of_something_else_is_refused(cli, old_weather, tmp_path):

@@ -31,7 +31,7 @@ def days(cli, words):
 def test_it_is_a_plan_first(cli, day):
     done = cli(*day, "--where", "day >= 2")
     assert done.code == 0, done.err
-    assert "would replace 3 rows: 2 files taken out, 1 row of them written anew" in done.out
+    assert "would replace 3 rows: 2 files removed, 1 row of them rewritten" in done.out
     assert "DRY RUN: nothing was written; add --execute" in done.err
     assert days(cli, day) == [1, 2, 3, 3]
     plan = json.loads(cli(*day, "--where", "day >= 2", "-o", "json").out)
@@ -44,7 +44,7 @@ def test_executed_it_replaces(cli, day):
     done = cli(*day, "--where", "day = 3", "--execute")
     assert done.code == 0, done.err
     assert "committed revision 2" in done.out
-    assert "1 file taken out: 2 rows replaced, 0 rows written anew" in done.out
+    assert "1 file removed: 2 rows replaced, 0 rows rewritten" in done.out
     assert days(cli, day) == [1, 2, 3]
     (last,) = json.loads(cli("log", day[1], "db", "--limit", "1", "-o", "json").out)["commits"]
     assert (last["operation"], last["replaced_where"]) == ("overwrite", "day = 3")

@@ -158,7 +158,7 @@ def test_examples_are_valid_command_lines():
     from lakelog.cli.parser import command_parser
 
     for entry in command_list.COMMANDS:
-        for line in entry.load().EXAMPLES.strip().replace("\\\n", "").splitlines():
+        for line in entry.load().examples.strip().replace("\\\n", "").splitlines():
             lines = [_words(part) for part in line.split(" | ")]
             ours = [words for words in lines if words[0] == "lakelog"]
             assert entry.name in [words[1] for words in ours]

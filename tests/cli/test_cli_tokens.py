@@ -50,7 +50,7 @@ def test_commits_that_came_after_the_cut_was_looked_up_are_left_out(
     cli, own_weather, monkeypatch, command
 ):
     from lakelog.cli import opening
-    from lakelog.cli.commands import log as log_command
+    from lakelog.cli.commands import history, schema
 
     looked_up = opening.cut_of_history
 
@@ -62,8 +62,8 @@ def test_commits_that_came_after_the_cut_was_looked_up_are_left_out(
             tx.write("hourly", pa.table({"more": [1]}))
         return cut
 
-    monkeypatch.setattr(log_command, "cut_of_history", slow)
-    monkeypatch.setattr("lakelog.cli.evolve.cut_of_history", slow)
+    monkeypatch.setattr(history, "cut_of_history", slow)
+    monkeypatch.setattr(schema, "cut_of_history", slow)
     before = told(own_weather)
     more = ("hourly", "--history") if command == "schema" else ()
     found = cli(command, own_weather, "weather", *more, "-o", "json").json

@@ -1,0 +1,426 @@
+"""`lakelog prune`, `gc` and `rebuild`: make a plan for each writer, print it, save it, and execute
+it only when asked. All plans are printed by the same rules.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import LakelogError, ObjectNotFound, UsageError
+from .. import engines, options, output
+from ..command_list import Command
+from ..errors import Progress, dry_run, note_error
+from ..opening import cut_fields, each_writer, open_catalog, snapshot_after
+from ..output import Column
+from ..text import count, many, size
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from ...catalog.catalog import Catalog
+    from ...gc import Plan, Report
+    from ...plans import Group, MaintenancePlan
+    from ...rebuild import RebuildInfo, RebuildPlan
+
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of maintenance.
+
+    Attributes:
+        kind: Its name.
+        undone: What a plan that isn't executed leaves undone: `nothing was deleted`.
+        make: Makes a plan for a catalog, writer and database.
+        load: Makes a plan from the text of one.
+        execute: Executes a plan of a catalog; returns the report, a dataclass.
+        show: Prints the report of a plan.
+        planning: Makes the progress of planning from a description.
+        makes_state: Readers see another state once it is done: json has its token.
+    """
+
+    kind: str
+    undone: str
+    make: Callable[..., MaintenancePlan]
+    load: Callable[[str], MaintenancePlan]
+    execute: Callable[..., Any]
+    show: Callable[[Any, Any], None]
+    planning: Callable[[str], Progress] = Progress
+    makes_state: bool = False
+
+
+def _run(args: argparse.Namespace, step: Step) -> int:
+    """Plan, print, and execute if asked, one writer after the other.
+
+    An error of one writer is printed and doesn't stop the others; the first one is raised at the
+    end.
+    """
+    catalog = open_catalog(args)
+    if args.execute and args.plan_out:
+        raise UsageError(
+            "--plan-out makes no sense with a saved plan", hint="Leave one of them out"
+        )
+    done: list[tuple[MaintenancePlan, Any]] = []
+    failed: list[LakelogError] = []
+    makers = _makers(args, catalog, step)
+    for make in makers:
+        try:
+            plan, report = make(), None
+            if args.execute is not None:
+                with Progress(f"{step.kind} of {plan.writer}/{plan.database}") as progress:
+                    report = step.execute(catalog, plan, progress=_progress_of(progress))
+            done.append((plan, report))
+        except LakelogError as error:
+            if len(makers) > 1:
+                note_error(error)
+            failed.append(error)
+    if args.plan_out and done:
+        _save(args.plan_out, [plan for plan, _ in done])
+    if done or not failed:
+        _print(args, step, catalog, done)
+    if failed:
+        raise failed[0]
+    if args.execute is None and any(plan.effect.number for plan, _ in done):
+        dry_run(step.undone)
+    return 0
+
+
+def _progress_of(progress: Progress) -> Callable[[int, int | None, str], None]:
+    return lambda done, total, _: progress.at(done, total)
+
+
+def _makers(
+    args: argparse.Namespace, catalog: Catalog, step: Step
+) -> list[Callable[[], MaintenancePlan]]:
+    """Functions that return the plans: saved ones, or a new one for each writer."""
+    if args.execute:
+        return [lambda plan=plan: plan for plan in _load(args, catalog, step)]  # type: ignore[misc]
+    writers = each_writer(catalog, args.database, args.writer, log=step.kind != "rebuild")
+
+    def make(writer: str) -> MaintenancePlan:
+        with step.planning(f"planning {step.kind}") as progress:
+            return step.make(catalog, writer, args.database, progress=_progress_of(progress))
+
+    return [partial(make, writer) for writer in writers]
+
+
+def _load(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[MaintenancePlan]:
+    from ...plans import split_plans
+
+    path = Path(args.execute)
+    if not path.is_file():
+        raise ObjectNotFound(
+            "No such plan file",
+            key=args.execute,
+            hint="--plan-out saves one; put --execute last to make a new plan",
+        )
+    plans = [step.load(text) for text in split_plans(path.read_bytes())]
+    for plan in plans:
+        wanted = (step.kind, args.database, args.writer or plan.writer)
+        if (plan.kind, plan.database, plan.writer) != wanted:
+            raise UsageError(
+                f"The plan is of {plan.kind} for {plan.writer}/{plan.database}, not of "
+                f"{step.kind} for {wanted[2]}/{args.database}",
+                key=args.execute,
+            )
+        if plan.url != catalog.url:
+            raise UsageError(
+                f"The plan is of the catalog {plan.url}, not of {catalog.url}",
+                key=args.execute,
+                hint="Make a new plan here",
+            )
+    return plans
+
+
+def _save(name: str, plans: Sequence[MaintenancePlan]) -> None:
+    from ...plans import dump_plans
+
+    try:
+        Path(name).write_text(dump_plans(plans), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"The plan can't be saved: {error.strerror}", key=name) from error
+
+
+# --- Printing -------------------------------------------------------------------------------------
+
+
+def _print(
+    args: argparse.Namespace,
+    step: Step,
+    catalog: Catalog,
+    done: Sequence[tuple[MaintenancePlan, Any]],
+) -> None:
+    if args.output == "json":
+        records = [_fields(step, catalog, plan, report) for plan, report in done]
+        if args.writer is None:
+            output.json_array(records)
+        else:
+            output.json_object(records[0])
+        return
+    if args.output != "text":
+        groups = [plan.describe()[0] for plan, _ in done]
+        if groups:
+            rows = [row for group in groups for row in _plain_rows(group)]
+            output.rows(args.output, _columns(groups[0]), rows)
+        return
+    for number, (plan, report) in enumerate(done):
+        if number:
+            output.line()
+        if report is None:
+            _print_plan(plan)
+        else:
+            step.show(plan, report)
+        for note in plan.notes:
+            output.note("note", note)
+    if args.plan_out and args.execute is None and done:
+        output.line(f"\nsaved as {args.plan_out}; --execute {args.plan_out} executes it")
+
+
+def _fields(step: Step, catalog: Catalog, plan: MaintenancePlan, report: Any) -> dict[str, Any]:
+    fields = {
+        "dry_run": report is None,
+        "kind": plan.kind,
+        "url": plan.url,
+        "writer": plan.writer,
+        "database": plan.database,
+        "made_at": output.utc(plan.made_at),
+        "objects": plan.effect.number,
+        "size_bytes": plan.effect.size_bytes,
+        **{group.name: _plain_rows(group) for group in plan.describe()},
+        "notes": list(plan.notes),
+        "report": None if report is None else dataclasses.asdict(report),
+    }
+    if step.makes_state:
+        fields |= cut_fields(None if report is None else snapshot_after(catalog, plan.database))
+    return fields
+
+
+def _plain_rows(group: Group) -> list[dict[str, Any]]:
+    return [{name: _plain(value) for name, value in row.items()} for row in group.rows]
+
+
+def _plain(value: Any) -> Any:
+    return output.utc(value) if isinstance(value, dt.datetime) else value
+
+
+def _columns(group: Group) -> list[Column]:
+    return [Column(field.name, field.title, field.style, field.shown) for field in group.fields]
+
+
+def _print_plan(plan: MaintenancePlan) -> None:
+    effect, where = plan.effect, f"{plan.writer}/{plan.database}"
+    if effect.number:
+        total = f"{many(effect.number, effect.noun)}, {size(effect.size_bytes)}"
+        output.line(f"{plan.kind} of {where} would {effect.verb} {total}")
+    else:
+        output.line(f"{plan.kind} of {where}: nothing to {effect.verb}")
+    for group in plan.describe():
+        _print_group(group)
+
+
+def _print_group(group: Group) -> None:
+    """Print a group of a plan or a report, up to a limit; nothing if it is empty."""
+    if not group.rows:
+        return
+    output.line(f"\n{group.title}" if group.title else "")
+    rows = _plain_rows(group)
+    output.rows("text", _columns(group), rows[:_SHOWN])
+    if len(rows) > _SHOWN:
+        output.line(f"and {count(len(rows) - _SHOWN)} more; --output json lists them all")
+    for row in rows[:_SHOWN]:
+        names = row.get("names") or ()
+        if names:
+            output.line(f"  {row['reason']}")
+        for name in names[:_SHOWN]:
+            output.pairs([("   ", name)])
+
+
+# --- The commands ---------------------------------------------------------------------------------
+
+
+def _prune(args: argparse.Namespace) -> int:
+    """Plan, and delete if asked."""
+    from ...gc import Plan, execute_prune, plan_prune
+
+    if args.keep_revisions is None and args.keep_days is None and not args.execute:
+        raise UsageError(
+            "prune needs to know what to keep",
+            hint="--keep-days 90, --keep-revisions 1000, or both (what either keeps stays)",
+        )
+    make = partial(plan_prune, keep_revisions=args.keep_revisions, keep_days=args.keep_days)
+    undone = "nothing was deleted"
+    return _run(args, Step("prune", undone, make, Plan.from_json, execute_prune, _show_deleted))
+
+
+def _gc(args: argparse.Namespace) -> int:
+    """Plan, and delete if asked."""
+    from ...gc import Plan, execute_gc, plan_gc
+
+    make = partial(plan_gc, strays=args.strays)
+    undone = "nothing was deleted"
+    return _run(args, Step("gc", undone, make, Plan.from_json, execute_gc, _show_deleted))
+
+
+def _show_deleted(plan: Plan, report: Report) -> None:
+    from ...gc import describe_kept
+
+    total = f"{many(report.deleted_objects, 'object')}, {size(report.deleted_bytes)}"
+    done = f"deleted {total}" if plan.actions else "nothing to delete"
+    output.line(f"{plan.kind} of {plan.writer}/{plan.database}: {done}")
+    if report.deleted_objects and not report.exact:
+        output.line(
+            "(deleted or already gone: this store doesn't say whether an object still existed)"
+        )
+    if report.gone_objects:
+        output.line(f"{many(report.gone_objects, 'object')} of the plan no longer existed")
+    _print_group(describe_kept("left alone after all", report.kept))
+
+
+def _rebuild(args: argparse.Namespace) -> int:
+    """Plan, and write if asked."""
+    from ...rebuild import RebuildPlan, execute_rebuild, plan_rebuild
+
+    engine = engines.engine_of(args, "rebuild")
+    make = partial(plan_rebuild, exclude=args.exclude, engine=engine)
+
+    def planning(what: str) -> Progress:
+        progress = Progress(what, asked=engine is not None)
+        if engine is not None:
+            engine.shown = progress
+        return progress
+
+    step = Step(
+        "rebuild",
+        "nothing was written",
+        make,
+        RebuildPlan.from_json,
+        execute_rebuild,
+        _show_rebuilt,
+        planning,
+        makes_state=True,
+    )
+    try:
+        return _run(args, step)
+    finally:
+        if engine is not None:
+            engine.close()
+
+
+def _show_rebuilt(plan: RebuildPlan, info: RebuildInfo) -> None:
+    live = f"{many(info.files, 'file')}, {many(info.rows, 'row')}, {size(info.size_bytes)}"
+    output.line(f"rebuilt {plan.writer}/{plan.database} to revision {info.revision}: {live}")
+    for group in plan.describe():
+        if group.name != "incarnations":
+            _print_group(group)
+    if plan.old_objects:
+        kept, old = many(plan.old_objects, "object"), plan.seal.log.incarnation
+        output.line(f"\n{kept} of the old log stay; incarnation {old} is sealed")
+    output.line(f"\ncheckpoint  {info.checkpoint_key}")
+
+
+_PLANNING: Final = (
+    options.argument("--plan-out", metavar="FILE", help="save the plan, to execute it later"),
+    options.argument(
+        "--execute",
+        metavar="PLANFILE",
+        nargs="?",
+        const="",
+        help="execute a saved plan, or else a new one. Everything is checked again first",
+    ),
+)
+_EACH_WRITER: Final = (
+    *options.IN_DATABASE,
+    options.writer("only this writer's; else every writer of the database"),
+    *_PLANNING,
+)
+PRUNE: Final = Command(
+    """\
+Delete the beginning of a log: transactions and checkpoints that are older than what you keep. The
+log will begin with a checkpoint, which is read back and verified first. Points in time before it
+can no longer be read. Data files are not touched: run `lakelog gc` afterwards.
+
+Without --execute nothing is deleted: the plan is shown.""",
+    """
+lakelog prune s3://lake/catalog weather --keep-days 90
+lakelog prune ./catalog weather --writer EWR --keep-revisions 1000 --plan-out plan.json
+lakelog prune ./catalog weather --writer EWR --execute plan.json
+""",
+    (
+        *_EACH_WRITER,
+        options.argument(
+            "--keep-revisions",
+            metavar="N",
+            type=options.whole_number,
+            help="keep the newest N revisions readable",
+        ),
+        options.argument(
+            "--keep-days",
+            metavar="DAYS",
+            type=options.positive,
+            help="keep every state of the last DAYS days readable",
+        ),
+    ),
+    _prune,
+)
+GC: Final = Command(
+    """\
+Delete data files that no retained revision names: files removed from their tables before the
+oldest readable revision, and leftovers of attempts that never committed. Files that could still be
+committed are left alone for a grace period of a week by the store's clock. Files that lakelog did
+not name (strays) stay unless a pattern asks for them (--strays).
+
+gc stops if the log belongs to another name, was sealed, was set back, or has lost its end.
+
+Without --execute nothing is deleted: the plan is shown, with the reason for each file.""",
+    """
+lakelog gc s3://lake/catalog weather
+lakelog gc ./catalog weather --writer EWR --plan-out plan.json
+lakelog gc ./catalog weather --writer EWR --execute plan.json
+lakelog gc ./catalog weather --writer EWR --strays 'data/in/*.csv'
+""",
+    (
+        *_EACH_WRITER,
+        options.repeated(
+            "--strays",
+            "PATTERN",
+            "also delete files of more than a week that lakelog didn't name and whose path in the "
+            "plan matches (* stands for any characters, / too); repeatable",
+        ),
+    ),
+    _gc,
+)
+REBUILD: Final = Command(
+    """\
+Rebuild a writer's log if both copies of a part of it are lost: from what can still be read of
+either copy, and from the footers of the Parquet files. No row that is in the store is lost; rows
+that had been removed may come back, and the plan says which. Nothing is overwritten, moved or
+deleted: the old log is sealed, and the new one is written next to it as the next incarnation. If
+nothing shows whether a transaction was committed, it is listed as unproven, and --exclude leaves it
+out.
+
+Without --execute nothing is written: the plan is shown.""",
+    """
+lakelog rebuild s3://lake/catalog weather --writer EWR
+lakelog rebuild ./catalog weather --writer EWR --plan-out plan.json
+lakelog rebuild ./catalog weather --writer EWR --execute plan.json
+lakelog rebuild ./catalog weather --writer EWR --execute
+lakelog rebuild s3://lake/catalog weather --writer EWR --engine spark --spark spark.master=yarn
+""",
+    (
+        *options.IN_DATABASE,
+        options.writer("the writer of the log", required=True),
+        *_PLANNING,
+        options.repeated(
+            "--exclude", "TRANSACTION", "leave an unproven transaction out (may be repeated)"
+        ),
+        *engines.arguments("the reading of footers"),
+    ),
+    _rebuild,
+)
