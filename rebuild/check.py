@@ -481,7 +481,7 @@ class _LogCheck:
         if len(items) > 1:
             keys = " and ".join(self.log.folder + item.name for item in items)
             self.report(
-                "error", keys, "Two commits of one revision", remedy="fork", revision=revision
+                "error", keys, "Two commits of one revision", remedy="rebuild", revision=revision
             )
             return None
         if not items:
@@ -528,7 +528,7 @@ class _LogCheck:
                     mirror_key(key) if place == 0 else key,
                     f"is another commit of revision {revision} than the other copy is: neither may "
                     "be put over the other",
-                    remedy="fork",
+                    remedy="rebuild",
                     revision=revision,
                     rows=transaction_row(other)["rows_added"],
                 )

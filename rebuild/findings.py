@@ -18,8 +18,8 @@ from ..errors import UsageError
 Level = Literal["log", "files", "footers", "data"]
 Severity = Literal["error", "warning", "note"]
 # Copy the object from the other place, compute the checkpoint again, remove the file from its
-# table, look at a fork, salvage from the data files; or none.
-Remedy = Literal["copy", "checkpoint", "remove-file", "fork", "rebuild", ""]
+# table, or rebuild the log; or none.
+Remedy = Literal["copy", "checkpoint", "remove-file", "rebuild", ""]
 
 LEVELS: Final[tuple[Level, ...]] = ("log", "files", "footers", "data")
 _VERSION: Final = 1

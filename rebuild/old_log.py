@@ -21,6 +21,7 @@ from ..catalog.log.listing import plan_read
 from ..catalog.log.outcome import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.state import State, empty_state
+from ..catalog.parallel import parallel
 from ..catalog.read.log_reader import LogReader
 from ..errors import (
     CorruptError,
@@ -56,6 +57,8 @@ class OldLog:
         successor: Of the highest transaction: the slot uuid that it promises, its own, digest and
             commit time; None if it can't be read.
         doubts: What can't be read, in words.
+        rivals: Other transactions of revisions that the log has, by revision: of a fork, or of an
+            end that was lost and that writers went on without.
     """
 
     state: State
@@ -67,6 +70,7 @@ class OldLog:
     seals: list[StandingSeal] = field(default_factory=list)
     successor: tuple[bytes, bytes, bytes, int] | None = None
     doubts: list[str] = field(default_factory=list)
+    rivals: dict[int, list[DecodedTransaction]] = field(default_factory=dict)
 
     @property
     def seal(self) -> StandingSeal | None:
@@ -100,8 +104,8 @@ def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> 
         ForeignLog: It is that of another writer or database.
         UnsupportedFeature: A later version wrote it.
         StorageError: The store failed.
-    Requests: 4 LIST per 1,000 names on S3, then as reading the newest state; 1 or 2 GET for each
-        transaction above it.
+    Requests: 4 LIST per 1,000 names on S3, then as reading the newest state; 2 GET for each
+        transaction.
     """
     log = LogReader(store, writer, database, ambient)
     names = _names(store, writer, database)
@@ -113,6 +117,8 @@ def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> 
             _take_state(old, state)
             break
     _read_above(log, old)
+    _choose_branches(old)
+    _read_rival_copies(log, old)
     return old
 
 
@@ -224,15 +230,61 @@ def _take_transaction(old: OldLog, item: LogObject, found: DecodedTransaction) -
     old.log_id = old.log_id or found.log.log_id
     old.epoch = max(old.epoch, message.epoch)
     rival = old.readable.get(item.revision)
-    if rival is not None and rival.message.epoch >= message.epoch:
-        old.doubts.append(f"Two transactions stand on revision {item.revision}")
-        return
+    if rival is not None:
+        old.doubts.append(f"Revision {item.revision} has two transactions")
+        first = rival.message.epoch >= message.epoch
+        old.rivals.setdefault(item.revision, []).append(found if first else rival)
+        if first:
+            return
     old.readable[item.revision] = found
     if item.incarnation == old.incarnation:
         commit = message.commit
         old.successor = (
             commit.successor_uuid, message.uuid, found.digest, commit.committed_at_us
         )  # fmt: skip
+
+
+def _choose_branches(old: OldLog) -> None:
+    """Takes the branch of a fork that goes on, from the top down."""
+    for revision in sorted(old.rivals, reverse=True):
+        later, rivals = old.readable.get(revision + 1), old.rivals[revision]
+        for place, rival in enumerate(rivals):
+            if later is not None and later.message.previous_digest == rival.digest:
+                old.readable[revision], rivals[place] = rival, old.readable[revision]
+
+
+def _read_rival_copies(log: LogReader, old: OldLog) -> None:
+    """Finds objects that are another transaction than the log's under the very same name.
+
+    Requests: 2 GET for each transaction.
+    """
+    rows = old.state.history.table()
+    columns = (rows.column(name).to_pylist() for name in ("revision", "digest"))
+    digests = dict(zip(*columns, strict=True))
+    digests |= {revision: found.digest for revision, found in old.readable.items()}
+    known = {found.digest for rivals in old.rivals.values() for found in rivals}
+
+    def others(item: LogObject) -> list[DecodedTransaction]:
+        found = [decoded for key in copies(log, item) if (decoded := _decoded(log, key))]
+        return [one for one in found if one.digest not in (digests[item.revision], *known)]
+
+    low = old.state.log.incarnation if old.state.log is not None else 0
+    items = [
+        item
+        for item in sorted(old.names, key=lambda one: (one.revision, one.name))
+        if item.kind == "transaction" and item.incarnation >= low and item.revision in digests
+    ]
+    for item, rivals in zip(items, parallel(others, items), strict=True):
+        if rivals:
+            old.rivals.setdefault(item.revision, []).append(rivals[0])
+
+
+def _decoded(log: LogReader, key: str) -> DecodedTransaction | None:
+    try:
+        body = get(log.store, key)
+        return None if read_seal(body, key) is not None else decode_transaction(body, key)
+    except (CorruptError, NotFoundError):
+        return None
 
 
 def _take_checkpoint(log: LogReader, old: OldLog, item: LogObject) -> None:

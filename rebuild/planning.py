@@ -111,7 +111,13 @@ def plan_rebuild(
     excluded = {_id_of(text) for text in exclude}
     readable = {revision: _readable(found) for revision, found in old.readable.items()}
     base = _base(state, live, scan)
-    decision = decide(base, readable, scan.own, scan.sizes, excluded)
+    rivals = {
+        one: revision
+        for revision, others in old.rivals.items()
+        for found in others
+        for one in found.transaction_ids
+    }
+    decision = decide(base, readable, scan.own, scan.sizes, excluded, rivals)
     _check_excluded(exclude, decision)
     _refuse_unlisted(store, base_folder(writer, database), decision)
     return _plan(place, old, scan, decision, live, log_id)
@@ -399,9 +405,9 @@ def _notes(
     if of_the_end:
         rows = sum(one.rows for one in of_the_end)
         found.append(
-            "The log lost its end, and writers went on without it: "
-            f"{count(len(of_the_end), 'commit')} with {count(rows, 'row')} of that end counts "
-            "again. Rows that it deleted from files of the log are live. --exclude leaves one out"
+            f"{count(len(of_the_end), 'commit')} with {count(rows, 'row')} had a revision that the "
+            "log has given to another: the log lost its end, or forked. The rows come back, and so "
+            "do rows of the log that they deleted. --exclude leaves one out"
         )
     kept = sum(one.kept for one in transactions)
     if kept:

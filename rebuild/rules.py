@@ -13,6 +13,7 @@ import bisect
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ RULES: Final = (
     "Of several attempts at one version of an application the proven one counts, else the one with "
     "most rows; so it is with several attempts at one task of a transaction.",
     "A file that is not in the store any more is live no longer.",
-    "If the log lost its end in both copies and writers went on, it gave the revisions of lost "
-    "commits to others. Commits of the lost end that footers prove add their files; they take out "
-    "and hide only what other commits of that end added. An unproven transaction can have been a "
-    "lost revision of that end, too.",
+    "If the log lost its end and writers went on, or if it has a fork, two commits were given one "
+    "revision. The log's own counts. The other one, and what footers prove of its branch, adds its "
+    "files; it takes out and hides only what commits of that branch added. An unproven transaction "
+    "can have been a lost revision of that branch, too.",
 )
 
 
@@ -180,12 +181,13 @@ def _rows(files: Iterable[OwnFile]) -> int:
     return sum(file.row_count for file in files)
 
 
-def decide(
+def decide(  # noqa: PLR0917 - all that is known
     base: Base,
     readable: Mapping[int, Readable],
     files: Iterable[OwnFile],
     there: Collection[str],
     excluded: Collection[bytes] = frozenset(),
+    rivals: Mapping[bytes, int] = MappingProxyType({}),
 ) -> Decision:
     """Applies the rules.
 
@@ -194,13 +196,14 @@ def decide(
         files: All of lakelog's own below `data/` that the base has not live.
         there: Paths of all objects below `data/`.
         excluded: Transactions that the user leaves out, of the unproven ones and of a lost end.
+        rivals: Other transactions that can be read of revisions that the log has.
     """
     attempts = {one.transaction_id: one for one in attempts_of(files)}
-    named = _named(attempts.values())
+    named = _named(attempts.values()) | dict(rivals)
     logged = dict(base.history)
     logged |= {revision: (item.epoch, item.ids) for revision, item in readable.items()}
     ids = frozenset().union(*(some for _, some in logged.values()))
-    replaced = _replaced(attempts.values(), base.incarnation, logged)
+    replaced = _replaced(attempts.values(), base.incarnation, logged) | dict(rivals)
     held = frozenset().union(*(item.ids for item in readable.values()))
     refused: dict[bytes, str] = {}
     proven: list[tuple[int, Attempt]] = []
@@ -416,7 +419,7 @@ class _Walk:
         for revision, attempt in proven:
             removes = (attempt.replaces & self.live) - logged
             self._step(_names(attempt) - self.replaced, removes)
-            why = f"a footer names it as revision {revision}, which the log gave to another"
+            why = f"it was revision {revision}, and the log has another one there"
             found.append(Salvaged(attempt, True, None, removes, why))
         return found
 

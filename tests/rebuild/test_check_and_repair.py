@@ -20,13 +20,13 @@ from lakelog.catalog.log import piece_sink
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.cli.main import main
-from lakelog.errors import DatabaseNotFound, LakelogError, LostTail, UsageError
+from lakelog.errors import DatabaseNotFound, ForkError, LakelogError, LostTail, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.rebuild.check import check
 from lakelog.rebuild.findings import CheckReport, Finding, Subset
 from lakelog.rebuild.repair import RepairPlan, execute_repair, plan_repair
 from lakelog.store.memory import MemoryStore
-from lakelog.testing.doubles import PassingStore
+from lakelog.testing.doubles import PassingStore, PlainStore
 
 DAMAGES = {
     "lost": lambda store, key: store.delete([key]),
@@ -186,7 +186,7 @@ def test_a_fork_names_both_commits(lake):
     twin = key.replace(key.split(".")[1], "deadbeef")
     store.put(twin, store.get(key))
     (finding,) = [f for f in check(Catalog(store), level="log").findings if f.severity == "error"]
-    assert finding.remedy == "fork"
+    assert finding.remedy == "rebuild"
     assert key in finding.object
     assert twin in finding.object
 
@@ -577,7 +577,7 @@ def test_no_commit_is_put_over_another_one():
         late.close()
     report = check(catalog, "db")
     (finding,) = report.findings
-    assert (finding.severity, finding.remedy, finding.rows) == ("error", "fork", 2)
+    assert (finding.severity, finding.remedy, finding.rows) == ("error", "rebuild", 2)
     assert finding.object == mirror_key(key)
     plan = plan_repair(catalog, "db")
     assert not plan.steps
@@ -585,6 +585,38 @@ def test_no_commit_is_put_over_another_one():
     assert execute_repair(catalog, RepairPlan(catalog.url, (copy,))).left
     assert store.get(mirror_key(key)) == lost
     assert store.get(key) != lost
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
+    rows = Catalog(store).snapshot("db").to_arrow("t").column("a").to_pylist()
+    assert sorted(rows) == [1, 2, 2, 3, 3, 3]
+
+
+def test_a_rebuild_keeps_one_branch_of_a_fork_and_adds_the_files_of_the_other():
+    """On a store without put-if-absent two owners commit at once, and one goes on."""
+    one = PlainStore(MemoryStore("one"))
+
+    def commit(store, *values):
+        with Catalog(store).writer("w", "db") as writer:
+            for value in values:
+                with writer.transaction() as tx:
+                    tx.write("t", pa.table({"a": [value]}))
+
+    commit(one, 1, 2)
+    other = PlainStore(MemoryStore("other"))
+    for key, body in objects(one).items():
+        other.put(key, body)
+    commit(one, 3, 4)
+    commit(other, 5)
+    for key, body in objects(other).items():
+        one.put(key, body)
+    catalog = Catalog(one)
+    with pytest.raises(ForkError):
+        catalog.snapshot("db")
+    assert {f.remedy for f in check(catalog, "db").findings} >= {"rebuild"}
+    plan = plan_rebuild(catalog, "w", "db")
+    execute_rebuild(catalog, plan)
+    rows = Catalog(one).snapshot("db").to_arrow("t").column("a").to_pylist()
+    assert sorted(rows) == [1, 2, 3, 4, 5]
+    assert [one.proof for one in plan.transactions] == ["proven"]
 
 
 def test_an_open_writer_is_no_finding_but_a_note():
