@@ -178,8 +178,7 @@ class Changing(ABC):
             TableNotFound: Neither state knows the table.
             WriterNotFound: `to` or `writers` names one that has no log.
             UsageError: The cut is of another life of a log, or doesn't say enough; or logs would
-                give a table different keys; or of two files with one clock, whose keys may meet,
-                the other one would be the newer by the order of commits.
+                give a table different keys.
             RevisionNotFound, and the like: As for `snapshot`.
             FencedError, ForeignLog, CommitOutcomeUnknown: As for any commit.
         Requests: those of two snapshots, and of opening each writer as a guest; 1 HEAD for each
@@ -197,7 +196,6 @@ class Changing(ABC):
             refuse_unnamed,
         )
         from .commit.restored_columns import refuse_two_keys
-        from .commit.restored_order import refuse_turned_order
 
         database, names = _checked(database, writers)
         table = None if table is None else _checked_table(table)
@@ -217,7 +215,6 @@ class Changing(ABC):
             plan_restore(self.wide, each, back_to.get(each.writer), table) for each in heads
         ]
         refuse_two_keys({each.head.writer: each.definitions for each in prepared}, everyone)
-        refuse_turned_order(prepared, everyone)
         if table is not None:
             refuse_unknown_table(prepared, table)
         gone = [head.writer for head in heads if head.writer not in back_to]

@@ -249,7 +249,13 @@ class _Building:
         actions += [_remove(*name) for name in names if name not in own]
         dropped = own.intersection(names)
         added = [file for file in files if (file.table, file.path) not in dropped | gone]
-        actions += [wire.Action(add=wire.Add.FromString(file.add)) for file in added]
+        revisions = {
+            (file.table, file.path): item.revision
+            for item in items
+            for file in item.files
+            if at_end and item.revision is not None
+        }
+        actions += [_add(file, revisions.get((file.table, file.path))) for file in added]
         actions += self._vectors(items, added, {name for name in names if name not in own})
         return self._required(actions) + actions
 
@@ -351,6 +357,18 @@ def _named(actions: Iterable[wire.Action]) -> set[tuple[str, bytes]]:
         for one in actions
         if one.WhichOneof("kind") == "schema"
     }
+
+
+def _add(file: SalvagedFile, original: int | None) -> wire.Action:
+    """Adds a file.
+
+    Args:
+        original: The revision that first added it, where it is another and is proven.
+    """
+    add = wire.Add.FromString(file.add)
+    if original is not None:
+        add.original_revision = original
+    return wire.Action(add=add)
 
 
 def _remove(table: str, path: str) -> wire.Action:

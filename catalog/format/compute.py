@@ -17,6 +17,7 @@ _PLAIN: Final = {
     "any": "any",
     "binary_join_element_wise": "binary_join_element_wise",
     "binary_length": "binary_length",
+    "coalesce": "coalesce",
     "count_distinct": "count_distinct",
     "equal": "equal",
     "filter": "filter",

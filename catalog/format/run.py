@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from . import compute as pc
 from .columns import column
 from .path_column import PathIndex, table_ranges
 from .segments import FILES, FILES_COLUMNS, decode_segment
@@ -31,6 +32,7 @@ CORE_COLUMNS: Final = (
     "row_count",
     "revision",
     "schema_fingerprint",
+    "original_revision",
 )
 
 
@@ -137,6 +139,22 @@ def files_rows(adds: Sequence[wire.Add], revisions: Sequence[int]) -> pa.Table:
         [add.footer_bytes for add in adds],
         [add.footer_digest or b"\0" * 8 for add in adds],
         [len(add.row_groups) for add in adds],
+        [add.original_revision if add.HasField("original_revision") else None for add in adds],
     ]
     arrays = [column(part, item.type) for part, item in zip(columns, FILES_COLUMNS, strict=True)]
     return pa.Table.from_arrays(arrays, schema=FILES_COLUMNS)
+
+
+def original_revisions(files: pa.Table) -> pa.ChunkedArray:
+    """The revision that first added each file."""
+    return pc.coalesce(files.column("original_revision"), files.column("revision"))
+
+
+def at_revisions(
+    files: pa.Table, revisions: pa.Array, original: pa.Array | pa.ChunkedArray
+) -> pa.Table:
+    """The same files as added by some revisions."""
+    for name, values in {"revision": revisions, "original_revision": original}.items():
+        place = FILES_COLUMNS.get_field_index(name)
+        files = files.set_column(place, FILES_COLUMNS.field(place), values)
+    return files

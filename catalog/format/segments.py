@@ -75,6 +75,7 @@ FILES_COLUMNS: Final = _schema(
     footer_bytes=pa.int64(),
     footer_digest=pa.binary(8),
     row_groups=pa.int32(),
+    original_revision_or_null=pa.int64(),
 )
 ROW_GROUPS_COLUMNS: Final = _schema(row=pa.int32(), row_group=pa.int32(), row_count=pa.int64())
 _FACTS: Final = {

@@ -7,7 +7,7 @@ Source: docs/format.md, section 5.1; docs/protocol.md, section 2.10; docs/changi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -53,23 +53,24 @@ def rows_again(state: State, files: Files, wanted: Mapping[str, pa.Array]) -> tu
         if live.any():
             found.append(replace(rows_of(state, part), live=live))
     named = {table: set(paths.to_pylist()) for table, paths in wanted.items()}
-    adds = [
-        add
+    added = [
+        pair
         for table, there in files.added.items()
-        for path, (add, _) in there.items()
+        for path, pair in there.items()
         if path in named.get(table, ())
     ]
-    if adds:
-        found.append(_of_adds(state, adds))
+    if added:
+        adds, revisions = zip(*added, strict=True)
+        found.append(_of_adds(state, adds, revisions))
     return tuple(found)
 
 
-def _of_adds(state: State, adds: Sequence[wire.Add]) -> Rows:
+def _of_adds(state: State, adds: Sequence[wire.Add], revisions: Sequence[int]) -> Rows:
     identities = {(add.table, add.schema_fingerprint) for add in adds if add.row_groups}
     known = schemas_with(state, {table for table, _ in identities}) if identities else None
     said = statistics_rows(adds, known.arrow_schemas(identities) if known else {})
     describing = dict(zip(DESCRIBING, (said.row_groups, said.files, said.groups), strict=True))
-    return Rows(files_rows(adds, [0] * len(adds)), describing)
+    return Rows(files_rows(adds, revisions), describing)
 
 
 def names_again(again: Iterable[Rows]) -> list[tuple[str, str]]:
@@ -89,28 +90,8 @@ def tables_again(again: Iterable[Rows]) -> list[str]:
     return list(dict.fromkeys(table for tables in found for table in tables))
 
 
-def count_again(again: Iterable[Rows]) -> int:
-    """How many files they are."""
-    return sum(_live(rows).num_rows for rows in again)
-
-
 def _live(rows: Rows) -> pa.Table:
     return rows.files if rows.live is None else pc.filter(rows.files, array(rows.live))
-
-
-_FACTS: Final = (
-    *("table", "path", "partition", "size_bytes", "row_count", "schema_fingerprint"),
-    *("first_clock", "last_clock", "footer_bytes", "footer_digest"),
-)
-
-
-def adds_again(again: Iterable[Rows]) -> list[wire.Action]:
-    """An action for each file, without what describes it."""
-    return [
-        wire.Action(add=wire.Add(**dict(zip(_FACTS, values, strict=True))))
-        for rows in again
-        for values in zip(*(_live(rows).column(n).to_pylist() for n in _FACTS), strict=True)
-    ]
 
 
 def named_for_now(again: Iterable[Rows], live: Collection[str]) -> list[wire.Action]:

@@ -266,7 +266,7 @@ def _batched(
     """The same actions with adds in columns: the others first, in order, then one batch of all
     tables, with the files that are added again. A file that is removed again later is no part of
     it."""
-    from .merge import at_revision, merged, pieces_of
+    from .merge import added_again, merged, pieces_of
 
     removed: set[tuple[str, str]] = set()
     adds: list[wire.Add] = []
@@ -281,7 +281,7 @@ def _batched(
         rest.append(action)
     adds.reverse()
     rest.reverse()
-    sources = [at_revision(rows, state.revision + 1) for rows in again]
+    sources = [added_again(rows, state.revision + 1) for rows in again]
     if adds:
         sources.append(_described(state, actions, adds))
     if not sources:

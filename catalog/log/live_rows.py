@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.columns import array, column
-from ..format.run import CORE_COLUMNS, files_rows
+from ..format.run import CORE_COLUMNS, files_rows, original_revisions
 from ..format.segments import FILES_COLUMNS
 
 if TYPE_CHECKING:
@@ -85,11 +85,13 @@ def names_of(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def without(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """The files that others don't have, or have in another partition or with another schema: their
-    rows may read otherwise there."""
+    """The files that others don't have, or have in another partition, with another schema or as
+    first added by another revision: their rows may read otherwise there."""
     at = pc.index_in(names_of(rows), value_set=names_of(others).combine_chunks())
     same = pc.is_valid(at)
     for name in ("partition", "schema_fingerprint"):
         there = pc.take(others.column(name), at)
         same = pc.and_(same, pc.fill_null(pc.equal(rows.column(name), there), False))
+    there = pc.take(original_revisions(others), at)
+    same = pc.and_(same, pc.fill_null(pc.equal(original_revisions(rows), there), False))
     return pc.filter(rows, pc.invert(same))

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..format import compute as pc
-from ..format.columns import array, empty_table, numbers
+from ..format.columns import array, column, empty_table, numbers
+from ..format.run import at_revisions, original_revisions
 from ..format.segments import (
     FILES,
-    FILES_COLUMNS,
     ORDER,
     ROW_GROUP_STATISTICS,
     ROW_GROUPS,
@@ -63,11 +63,14 @@ class RunSize:
     dead: int
 
 
-def at_revision(rows: Rows, revision: int) -> Rows:
-    """The same files as added by a revision."""
-    place = FILES_COLUMNS.get_field_index("revision")
-    values = array(np.full(rows.files.num_rows, revision, np.int64))
-    return replace(rows, files=rows.files.set_column(place, FILES_COLUMNS.field(place), values))
+def added_again(rows: Rows, revision: int) -> Rows:
+    """The same files as added by a revision, with the one that first added them."""
+    files = rows.files
+    original = original_revisions(files)
+    values = array(np.full(files.num_rows, revision, np.int64))
+    null = column([None], pa.int64())[0]
+    original = pc.if_else(pc.equal(original, values), null, original)
+    return replace(rows, files=at_revisions(files, values, original))
 
 
 def first_to_merge(runs: Sequence[RunSize], fresh: int) -> int:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ...errors import CorruptObject
 from ..format import compute as pc
 from ..format.columns import array, column, numbers
-from ..format.run import files_rows
+from ..format.run import at_revisions, files_rows, original_revisions
 from ..format.segments import FILES_COLUMNS
 from .compared import REWRITES
 from .definitions import DefinitionEntry
@@ -227,8 +227,7 @@ class Steps:
         sorted_by = np.lexsort((chosen, signs, revision[chosen]))
         chosen = chosen[sorted_by]
         found = facts.take(array(at[chosen]))
-        place = FILES_COLUMNS.get_field_index("revision")
-        found = found.set_column(place, FILES_COLUMNS.field(place), array(revision[chosen]))
+        found = at_revisions(found, array(revision[chosen]), original_revisions(found))
         more = [each[chosen] for each in (before, after, alone)]
         columns = [array(each) for each in (at[chosen], chosen, signs[sorted_by], *more)]
         return pa.Table.from_arrays([*found.columns, *columns], schema=STEP_COLUMNS)

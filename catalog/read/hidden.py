@@ -146,7 +146,8 @@ def _by_path(
 
 
 def held_by(tombstone: Tombstone, rows: pa.Table) -> np.ndarray:
-    """Per file, with `path` and `revision`, whether a tombstone of its table holds of it."""
+    """Per file, with `path` and `revision`, whether a tombstone of its table holds of it: by the
+    commit that added it last, for a file that comes back has the rows that it had then."""
     held: np.ndarray = numbers(rows.column("revision")) < tombstone.revision
     if tombstone.paths:
         named = column(tombstone.paths, pa.string())

@@ -21,6 +21,7 @@ from ..format import compute as pc
 from ..format.columns import array, column, numbers
 from ..format.deletes import encode_bitmap
 from ..format.names import base_folder
+from ..format.run import original_revisions
 from .file_order import file_numbers
 from .file_parts import file_parts, projected
 from .in_place import keyed, keys_of
@@ -244,8 +245,8 @@ class TableKeys:
                     self._superseded[at] = found
 
     def _parts(self, places: np.ndarray) -> dict[int, FilePart]:
-        """What reading some files needs, by place, the older first: by logical clock, writer,
-        revision, number in their transaction, and path."""
+        """What reading some files needs, by place, the older first: by logical clock, writer, the
+        revision that first added them, number in their transaction, and path."""
         parts: dict[int, FilePart] = {}
         rows: list[pa.Table] = []
         for number, state in enumerate(self._tables.states):
@@ -262,7 +263,8 @@ class TableKeys:
             found = keyed(file_parts(held, folder, shown, {}, {}), folder, state)
             parts |= dict(zip(at.tolist(), found, strict=True))
             rows.append(
-                held.select(["last_clock", "revision", "path"])
+                held.select(["last_clock", "path"])
+                .append_column("revision", original_revisions(held))
                 .append_column("log", column([number] * len(own), pa.int64()))
                 .append_column("number", file_numbers(held.column("path")))
                 .append_column("place", array(at))

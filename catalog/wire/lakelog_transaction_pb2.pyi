@@ -58,7 +58,7 @@ class Action(_message.Message):
     def __init__(self, add: _Optional[_Union[Add, _Mapping]] = ..., remove: _Optional[_Union[Remove, _Mapping]] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., upgrade: _Optional[_Union[Upgrade, _Mapping]] = ..., add_batch: _Optional[_Union[AddBatch, _Mapping]] = ..., tombstone: _Optional[_Union[Tombstone, _Mapping]] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ..., seal: _Optional[_Union[Seal, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., definition: _Optional[_Union[Definition, _Mapping]] = ..., row_deletes: _Optional[_Union[RowDeletes, _Mapping]] = ..., optional: _Optional[bool] = ...) -> None: ...
 
 class Add(_message.Message):
-    __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups")
+    __slots__ = ("path", "table", "partition", "size_bytes", "row_count", "schema_fingerprint", "first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups", "original_revision")
     PATH_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +70,7 @@ class Add(_message.Message):
     FOOTER_BYTES_FIELD_NUMBER: _ClassVar[int]
     FOOTER_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    ORIGINAL_REVISION_FIELD_NUMBER: _ClassVar[int]
     path: str
     table: str
     partition: str
@@ -81,7 +82,8 @@ class Add(_message.Message):
     footer_bytes: int
     footer_digest: bytes
     row_groups: _containers.RepeatedCompositeFieldContainer[RowGroup]
-    def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., size_bytes: _Optional[int] = ..., row_count: _Optional[int] = ..., schema_fingerprint: _Optional[bytes] = ..., first_clock: _Optional[int] = ..., last_clock: _Optional[int] = ..., footer_bytes: _Optional[int] = ..., footer_digest: _Optional[bytes] = ..., row_groups: _Optional[_Iterable[_Union[RowGroup, _Mapping]]] = ...) -> None: ...
+    original_revision: int
+    def __init__(self, path: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., size_bytes: _Optional[int] = ..., row_count: _Optional[int] = ..., schema_fingerprint: _Optional[bytes] = ..., first_clock: _Optional[int] = ..., last_clock: _Optional[int] = ..., footer_bytes: _Optional[int] = ..., footer_digest: _Optional[bytes] = ..., row_groups: _Optional[_Iterable[_Union[RowGroup, _Mapping]]] = ..., original_revision: _Optional[int] = ...) -> None: ...
 
 class RowGroup(_message.Message):
     __slots__ = ("row_count", "columns")

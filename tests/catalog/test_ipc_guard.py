@@ -229,6 +229,7 @@ def files(**changes):
         "footer_bytes": [8, 8],
         "footer_digest": [bytes(8)] * 2,
         "row_groups": [1, 1],
+        "original_revision": [None, None],
     }
     columns.update(changes)
     arrays = [

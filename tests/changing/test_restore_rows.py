@@ -215,28 +215,6 @@ def test_two_keys_for_one_table_are_refused(world):
     assert world.catalog.snapshot("weather").key("hourly") == ("n",)
 
 
-def test_files_of_one_clock_keep_their_order_or_stay(world):
-    """Of two rows of one key and one clock that of the later commit is newer: the first file can't
-    come back behind the second one."""
-    evolved = pa.table({"n": [1], "v": ["old"]})
-    (old,) = commit(world, lambda tx: tx.write("hourly", evolved, clock=(5, 5)))
-    evolve(world, key=["n"])
-    new = pa.table({"n": [1], "v": ["new"]})
-    commit(world, lambda tx: tx.write("hourly", new, clock=(5, 5)))
-    before = world.token
-    world.take_out(old)
-    head = world.token
-    with pytest.raises(UsageError, match="have the same clock, 5"):
-        restore(world, before)
-    assert world.token == head
-    other = pa.table({"n": [7], "v": ["far"]})
-    (far,) = commit(world, lambda tx: tx.write("hourly", other, clock=(5, 5)))
-    before = world.token
-    world.take_out(far)
-    restore(world, before)  # no key of it can be in another file
-    assert sorted(row["v"] for row in read(world)) == ["far", "new"]
-
-
 def test_one_writer_and_one_table(world):
     for writer in ("oslo", "rome"):
         world.write(1, 2, writer=writer)

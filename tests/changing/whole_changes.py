@@ -216,12 +216,6 @@ class History(Steps):
             assert name not in self.tables
             assert name not in then
             return
-        except UsageError as error:
-            if "same clock" not in str(error):
-                raise
-            self.counts["restore refused"] += 1
-            self.say("  refused", error)
-            return
         self.counts["restore done"] += 1
         for each in TABLES if name is None else [name]:
             if each in then:

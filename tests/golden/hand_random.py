@@ -297,6 +297,7 @@ class RandomLog:
             "first_clock": rng.choice([-1, 0, -(1 << 63), 1 << 40]), "last_clock": 1 << 50,
             "footer_bytes": rng.choice(NUMBERS),
             "footer_digest": rng.choice([bytes(8), rng.randbytes(8)]),
+            "original_revision": rng.choice([None, None, 0, self.log.revision, -1, 1 << 62]),
         }  # fmt: skip
         return HandFile(facts, arrow_schema, groups)
 

@@ -57,7 +57,10 @@ class HandFile:
             }
             for rows, found in self.groups
         ]
-        return {**self.facts, "row_groups": groups}
+        original = self.facts["original_revision"]
+        said = {} if original is None else {"original_revision": (original,)}
+        facts = {name: value for name, value in self.facts.items() if name != "original_revision"}
+        return {**facts, **said, "row_groups": groups}
 
 
 def column_values(position: int, known: Known) -> Row:

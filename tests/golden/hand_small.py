@@ -53,7 +53,8 @@ class Small:
         return self.commit(schema(table))
 
     def file(self, path: str = "data/a", table: str = "t", **member: Any) -> Small:
-        facts = add(path, table)["add"] | {"revision": self.log.revision + 1}
+        revisions = {"revision": self.log.revision + 1, "original_revision": None}
+        facts = add(path, table)["add"] | revisions
         self.log.files[table, path] = HandFile(facts, ARROW)
         return self.commit(add(path, table), **member)
 

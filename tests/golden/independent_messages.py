@@ -45,6 +45,7 @@ ADD = shape(
     path=(1, TEXT), table=(2, TEXT), partition=(3, TEXT), size_bytes=(4, UINT), row_count=(5, UINT),
     schema_fingerprint=(6, BYTES), first_clock=(7, SINT), last_clock=(8, SINT),
     footer_bytes=(9, UINT), footer_digest=(10, BYTES), row_groups=(11, ROW_GROUP, "many"),
+    original_revision=(12, SINT),
 )  # fmt: skip
 ADD_BATCH = shape(segments=(1, SEGMENT_REF, "many"))
 REMOVE = shape(path=(1, TEXT), table=(2, TEXT))

@@ -60,7 +60,7 @@ COLUMNS: dict[int, Profile] = {
         "table": STRING, "path": STRING, "partition": STRING, "size_bytes": INT64,
         "row_count": INT64, "revision": INT64, "schema_fingerprint": (pa.binary(16), False),
         "first_clock": INT64, "last_clock": INT64, "footer_bytes": INT64,
-        "footer_digest": (pa.binary(8), False), "row_groups": INT32,
+        "footer_digest": (pa.binary(8), False), "row_groups": INT32, "original_revision": MAYBE,
     },
     ROW_GROUPS: {"row": INT32, "row_group": INT32, "row_count": INT64},
     STATISTICS: {"column": INT32, "row_delta": INT32, **KNOWN},

@@ -253,11 +253,14 @@ def visible(part: Part, path: str, file: File) -> pa.Table:
 
 
 def place(item: tuple[str, File]) -> tuple[int, int, int, bytes]:
-    """Where a file comes among those of its log: revision, clock, number in its name, path."""
+    """Where a file comes among those of its log: the revision that first added it, clock, number in
+    its name, path."""
     path, file = item
     named = re.search(r"/[1-9]\d{0,18}-[0-9a-f]{32}-(\d{1,9})\.parquet\Z", path, re.ASCII)
     number = int(named[1]) if named else 10**9
-    return file.facts["revision"], file.facts["first_clock"], number, path.encode()
+    original = file.facts["original_revision"]
+    first = file.facts["revision"] if original is None else original
+    return first, file.facts["first_clock"], number, path.encode()
 
 
 def read_file(path: Path, file: File) -> pa.Table:

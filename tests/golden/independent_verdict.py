@@ -22,8 +22,9 @@
 - `tables`: {name: table}, of all tables of which a schema is known, as far as they can be listed.
   A table has
   - `files`: "damaged", "too-new", or a hash of lines `path|partition|size|rows|revision|
-    fingerprint|first_clock|last_clock|footer_bytes|footer_digest|row_groups`. An unknown footer
-    digest is 16 zeros, `row_groups` is 0 where they are unknown;
+    fingerprint|first_clock|last_clock|footer_bytes|footer_digest|row_groups|original_revision`. An
+    unknown footer digest is 16 zeros, `row_groups` is 0 where they are unknown, no
+    `original_revision` is `-`;
   - `statistics`, `row_group_statistics`: the same word as `files` if that is no hash, else hashes
     of lines `path|column|null_count|min|max|min_exact|max_exact|no_nan|bloom_offset|bloom_bytes`,
     or with the number of the row group after the path; `-` for what is unknown, bounds in hex, in
@@ -66,7 +67,7 @@ OF_FILES = ("files", "statistics", "row_group_statistics", "deleted")
 BITMAP = ("object", "offset", "length", "cardinality", "digest")
 FACTS = (
     "path", "partition", "size_bytes", "row_count", "revision", "schema_fingerprint", "first_clock",
-    "last_clock", "footer_bytes", "footer_digest", "row_groups",
+    "last_clock", "footer_bytes", "footer_digest", "row_groups", "original_revision",
 )  # fmt: skip
 
 
@@ -79,6 +80,8 @@ def sorted_hash(lines: Iterable[str]) -> str:
 
 
 def plain(value: Any) -> str:
+    if value is None:
+        return "-"
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
@@ -254,8 +257,7 @@ def schema_line(fingerprint: bytes, schema: Schema) -> str:
 
 def known_line(where: tuple[str, ...], known: Known) -> str:
     offset, size = known.bloom or (None, None)
-    values = [known.nulls, known.least, known.greatest]
-    cells = [*where, *("-" if value is None else plain(value) for value in values)]
+    cells = [*where, *map(plain, (known.nulls, known.least, known.greatest))]
     flags = (known.least_exact, known.greatest_exact, known.no_nan)
     cells += [str(int(flag)) for flag in flags]
-    return "|".join([*cells, *("-" if value is None else str(value) for value in (offset, size))])
+    return "|".join([*cells, plain(offset), plain(size)])

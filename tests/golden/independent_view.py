@@ -175,6 +175,8 @@ def add_facts(add: Message, revision: int) -> dict[str, Any]:
     for name in ("schema_fingerprint", "first_clock", "last_clock", "footer_bytes"):
         facts[name] = add.values[name]
     facts["footer_digest"] = add.footer_digest or UNKNOWN_DIGEST
+    named = "original_revision" in add.there
+    facts["original_revision"] = add.original_revision if named else None
     return {**facts, "row_groups": len(add.row_groups)}
 
 

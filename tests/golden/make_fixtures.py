@@ -227,11 +227,11 @@ def make_objects(folder: Path) -> None:
     log.commit(
         "schemas", log.intent(schema_action(AGAIN, key=["temp"]), schema_action(TYPED, key=["at"]))
     )
+    again = add_action(3, TYPED)
+    again.add.original_revision = 0
     log.commit(
         "members",
-        log.intent(
-            add_action(3, TYPED), app_id="loader", app_version=7, summary={"source": "noaa"}
-        ),
+        log.intent(again, app_id="loader", app_version=7, summary={"source": "noaa"}),
         log.intent(remove_action(1), add_action(4, AGAIN), operation="rewrite"),
         guest=True,
     )

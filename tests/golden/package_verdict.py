@@ -227,9 +227,9 @@ def statistics_hash(
 
 def known_line(row: Mapping[str, Any], row_groups: bool) -> str:
     where = [row["path"], *([str(row["row_group"])] if row_groups else []), row["column"]]
-    facts = ["-" if row[f] is None else plain(row[f]) for f in ("null_count", "min", "max")]
+    facts = [plain(row[f]) for f in ("null_count", "min", "max")]
     exact = [str(int(row[f])) for f in ("min_exact", "max_exact", "no_nan")]
-    bloom = ["-" if row[f] is None else str(row[f]) for f in ("bloom_offset", "bloom_bytes")]
+    bloom = [plain(row[f]) for f in ("bloom_offset", "bloom_bytes")]
     return "|".join([*where, *facts, *exact, *bloom])
 
 

@@ -26,7 +26,8 @@ def trial() -> Small:
 
 def batch_of(*paths: str, **columns: Any) -> pa.Table:
     """Rows of FILES of the next revision."""
-    rows = [{**add(path)["add"], "revision": 6, "row_groups": 0} for path in paths]
+    own = {"revision": 6, "original_revision": None, "row_groups": 0}
+    rows = [{**add(path)["add"], **own} for path in paths]
     for row, place in zip(rows, range(len(rows))):
         row.update({name: values[place] for name, values in columns.items()})
     return make_table(FILES, rows)

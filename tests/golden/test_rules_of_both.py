@@ -120,6 +120,8 @@ MESSAGES: dict[str, tuple[Callable[[Tree], Any], str]] = {
     "footer digest none": (put("actions.0.add.footer_digest"), OK),
     "footer digest short": (put("actions.0.add.footer_digest", b"1234"), DAMAGED),
     "clocks": (put("actions.0.add.first_clock", -(1 << 63)), OK),
+    "first added at 0": (put("actions.0.add.original_revision", 0), OK),
+    "first added at any revision": (put("actions.0.add.original_revision", -(1 << 63)), OK),
     "partition": (put("actions.0.add.partition", "../%\\"), OK),
     "partition of 85 %": (put("actions.0.add.partition", "%" * 85), OK),
     "partition of 86 %": (put("actions.0.add.partition", "%" * 86), DAMAGED),

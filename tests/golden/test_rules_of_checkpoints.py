@@ -84,6 +84,7 @@ PIECES: dict[str, tuple[Callable[[Pieces], Any], str]] = {
     "a size at the bound": (value(0, "size_bytes", 1, BIG - 1), OK),
     "a size beyond": (value(0, "size_bytes", 1, BIG), FILES_BAD),
     "any clock": (value(0, "first_clock", 1, -(1 << 63)), OK),
+    "first added at any revision": (value(0, "original_revision", 1, -(1 << 63)), OK),
     "row groups below 0": (value(0, "row_groups", 1, -1), FILES_BAD),
     "of a revision to come": (value(0, "revision", 1, 6), FILES_BAD),
     "of this revision": (value(0, "revision", 1, 5), OK),

@@ -8,6 +8,7 @@ from unittest import mock
 from planting import plant
 
 BUGS = "tests/rebuild/test_review_bugs.py"
+ORDER = "tests/changing/test_restored_order.py"
 SALVAGE = "tests/rebuild/test_salvage.py"
 EXECUTE = "tests/rebuild/test_rebuild_execute.py"
 
@@ -18,6 +19,15 @@ def any_revision_may_be_lost() -> Any:
     from lakelog.rebuild import rules
 
     return mock.patch.object(rules._LostRevisions, "refuses", return_value="")
+
+
+@plant(ORDER + "::test_a_rebuild_from_footers_orders_files_by_the_revisions_that_these_prove")
+def salvaged_files_are_of_one_revision() -> Any:
+    """Which of two files of one clock was first isn't known any more."""
+    from lakelog.rebuild import build
+
+    real = build._add
+    return mock.patch.object(build, "_add", lambda file, original: real(file, None))
 
 
 @plant(BUGS + "::test_an_overwrite_that_was_not_committed_replaces_nothing")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from planting import plant
 
 RESTORE = "tests/changing/test_restore_rows.py"
+ORDER = "tests/changing/test_restored_order.py"
 CHANGES = "tests/changing/test_row_changes.py"
 COLUMNS = "tests/evolution/test_taken_back.py"
 
@@ -91,12 +92,43 @@ def restore_gives_a_table_two_keys() -> Any:
     return mock.patch.object(restored_columns, "refuse_two_keys", return_value=None)
 
 
-@plant(RESTORE + "::test_files_of_one_clock_keep_their_order_or_stay")
+@plant(ORDER + "::test_the_newest_row_of_each_key_is_the_one_that_it_was")
 def restore_turns_the_order_of_one_clock() -> Any:
     """An older row is the newest of its key, as its file was added again."""
-    from lakelog.catalog.commit import restored_order
+    from lakelog.catalog.log import merge
 
-    return mock.patch.object(restored_order, "refuse_turned_order", return_value=None)
+    real = merge.at_revisions
+
+    def forgetful(files: Any, revisions: Any, original: Any) -> Any:
+        return real(files, revisions, pa.nulls(len(revisions), pa.int64()))
+
+    return mock.patch.object(merge, "at_revisions", forgetful)
+
+
+@plant(ORDER + "::test_deletes_go_by_the_commit_that_added_a_file_last")
+def deletes_go_by_the_commit_that_first_added_a_file() -> Any:
+    """A file that comes back loses the rows that were deleted while it was away."""
+    from lakelog.catalog.format.run import original_revisions
+    from lakelog.catalog.read import hidden
+
+    real = hidden.held_by
+
+    def by_first(tombstone: Any, rows: Any) -> Any:
+        place = rows.schema.get_field_index("revision")
+        return real(tombstone, rows.set_column(place, "revision", original_revisions(rows)))
+
+    return mock.patch.object(hidden, "held_by", by_first)
+
+
+@plant(ORDER + "::test_a_file_of_somebody_else_has_the_clock_and_place_that_it_had")
+def restore_leaves_files_that_were_added_anew() -> Any:
+    """A file that is live then and now stays as it is, though it went between."""
+    from lakelog.catalog.log import live_rows
+
+    def same(files: Any) -> Any:
+        return pa.chunked_array([pa.array([0] * files.num_rows, pa.int64())])
+
+    return mock.patch.object(live_rows, "original_revisions", same)
 
 
 @plant(RESTORE + "::test_rows_that_came_back_are_not_written_away")

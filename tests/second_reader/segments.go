@@ -171,6 +171,7 @@ var filesColumns = []columnSpec{
 	{"row_count", "int64", false}, {"revision", "int64", false}, {"schema_fingerprint", "fixed_size_binary[16]", false},
 	{"first_clock", "int64", false}, {"last_clock", "int64", false}, {"footer_bytes", "int64", false},
 	{"footer_digest", "fixed_size_binary[8]", false}, {"row_groups", "int32", false},
+	{"original_revision", "int64", true},
 }
 
 // A liveFile is a file of a table, from an Add or from a row of FILES.
@@ -182,6 +183,7 @@ type liveFile struct {
 	footerBytes           int64
 	footerDigest          [8]byte
 	groups                int
+	original              *int64   // the revision that first added it, if it was added again
 	messages              [][]byte // of an Add: its row groups
 	part                  *part    // of a row of FILES: where its statistics are
 	row                   int32
@@ -213,6 +215,10 @@ func (s *source) readFiles(r *reference, p *part, call func(table string, file *
 			footerBytes: b.columns["footer_bytes"].int64(i), groups: int(groups.int32(i)), part: p, row: int32(i)}
 		copy(f.fingerprint[:], b.columns["schema_fingerprint"].fixed(i))
 		copy(f.footerDigest[:], b.columns["footer_digest"].fixed(i))
+		if original := b.columns["original_revision"]; !original.null(i) {
+			f.original = new(int64)
+			*f.original = original.int64(i)
+		}
 		call(tables.text(i), f)
 	}
 	return nil

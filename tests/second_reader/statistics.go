@@ -91,7 +91,7 @@ type rowGroup struct {
 
 func (a *add) file(revision uint64) *liveFile {
 	f := &liveFile{path: a.path, partition: a.partition, size: int64(a.size), rows: int64(a.rows), revision: int64(revision),
-		firstClock: a.firstClock, lastClock: a.lastClock, footerBytes: int64(a.footerBytes), groups: len(a.rowGroups)}
+		firstClock: a.firstClock, lastClock: a.lastClock, footerBytes: int64(a.footerBytes), groups: len(a.rowGroups), original: a.original}
 	copy(f.fingerprint[:], a.fingerprint)
 	copy(f.footerDigest[:], a.footerDigest)
 	for _, group := range a.rowGroups {

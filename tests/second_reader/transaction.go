@@ -92,6 +92,7 @@ type add struct {
 	footerBytes            uint64
 	footerDigest           []byte
 	rowGroups              [][]byte // messages, taken apart where statistics are wanted
+	original               *int64
 }
 
 type schemaAction struct {
@@ -310,6 +311,9 @@ func (a *add) field(f wireField) {
 		a.footerDigest = f.bytes
 	case f.is(11, wireBytes):
 		a.rowGroups = append(a.rowGroups, f.bytes)
+	case f.is(12, wireVarint):
+		original := zigzag(f.value)
+		a.original = &original
 	}
 }
 

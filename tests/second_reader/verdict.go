@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -293,8 +294,12 @@ func (t *table) hashes() (files, statistics, groupStatistics string) {
 	var lines, ofFiles, ofGroups []string
 	for _, path := range slices.Sorted(maps.Keys(t.live)) {
 		f := t.live[path]
-		lines = append(lines, fmt.Sprintf("%s|%s|%d|%d|%d|%x|%d|%d|%d|%x|%d", f.path, f.partition, f.size, f.rows, f.revision,
-			f.fingerprint, f.firstClock, f.lastClock, f.footerBytes, f.footerDigest, f.groups))
+		original := "-"
+		if f.original != nil {
+			original = strconv.FormatInt(*f.original, 10)
+		}
+		lines = append(lines, fmt.Sprintf("%s|%s|%d|%d|%d|%x|%d|%d|%d|%x|%d|%s", f.path, f.partition, f.size, f.rows, f.revision,
+			f.fingerprint, f.firstClock, f.lastClock, f.footerBytes, f.footerDigest, f.groups, original))
 		if columns := t.schemas[f.fingerprint].decode(); columns != nil {
 			a, b := f.lines(columns)
 			ofFiles, ofGroups = append(ofFiles, a...), append(ofGroups, b...)

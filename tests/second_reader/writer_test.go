@@ -491,7 +491,7 @@ func (l *testLog) checkpoint(files uint64, segments []*testSegment, referencesTo
 
 func filesRow(table, path string, revision int64, groups int32) []any {
 	return []any{table, path, "p", int64(100), int64(10), revision, testFingerprint(), int64(-5), int64(5), int64(8),
-		make([]byte, 8), groups}
+		make([]byte, 8), groups, nil}
 }
 
 func filesSegment(part, run int32, dead []byte, rows ...[]any) *testSegment {
