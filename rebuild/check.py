@@ -737,7 +737,9 @@ class _LogCheck:
             base_folder(self.log.writer, self.log.database) + path,
             f"{problem}: rows of {', '.join(files[:_NAMED])}{more} can't be read",
             table=uses[0].table,
-            command="Restore the object from a backup",
+            command="Restore the object from a backup; or give up the rows of these files: lakelog "
+            f"remove URL {self.log.database} {uses[0].table} {' '.join(files)} --writer "
+            f"{self.log.writer}",
         )
 
     def _report_files(
