@@ -559,6 +559,60 @@ def test_a_repair_executed_twice_does_nothing_the_second_time(lake):
     assert objects(store) == before
 
 
+class Stopping(PassingStore):
+    """Stops before or after one request that writes."""
+
+    def __init__(self, inner, number, *, after):
+        super().__init__(inner)
+        self.left, self.after = number, after
+
+    def put(self, key, body, *, if_absent=False):
+        self.left -= 1
+        if self.left < 0 and not self.after:
+            raise KeyboardInterrupt
+        self.inner.put(key, body, if_absent=if_absent)
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+def broken_everywhere(lake):
+    """Lacks the end of one log, a middle and a copy of the other, and all of a checkpoint."""
+    store = restored(lake)
+    keys = sorted(log_objects(lake, mirror=False))
+    ends = [key for key in keys if key.startswith("v/db/transactions/") and "transaction" in key][
+        :2
+    ]
+    (middle,) = [key for key in keys if revision_of(key, "w") == 4 and key.endswith("transaction")]
+    (copy,) = [key for key in keys if revision_of(key, "w") == 6 and key.endswith("transaction")]
+    store.delete([*ends, middle, mirror_key(copy)])
+    for key in [key for key in keys if key.endswith("checkpoint")][:1]:
+        store.put(key, store.get(key)[:-7])
+    return store
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_repair_that_is_stopped_after_any_request_can_be_run_again(lake, after):
+    whole = broken_everywhere(lake)
+    assert not Catalog(whole).repair("db", execute=True).left
+    assert read(whole, lake[1]) == lake[1]
+    for number in range(20):
+        store = broken_everywhere(lake)
+        try:
+            Catalog(Stopping(store, number, after=after)).repair("db", execute=True)
+        except KeyboardInterrupt:
+            assert read(store, lake[1]) == lake[1]
+            assert not Catalog(store).repair("db", execute=True).left
+        else:
+            break
+        finally:
+            assert check(Catalog(store), "db").is_sound
+            assert {k for k in objects(store) if "segment" not in k} == {
+                k for k in objects(whole) if "segment" not in k
+            }
+            assert read(store, lake[1]) == lake[1]
+    assert 5 <= number < 19
+
+
 def test_no_commit_is_put_over_another_one():
     """The end of a log is lost, and a guest that has not seen it commits in its place: log and
     mirror then have two acknowledged commits under one name, each of them once."""
