@@ -63,6 +63,13 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def column_names(given: Sequence[str] | None) -> list[str]:
+    """Names of columns: between commas, or one each if the option is repeated."""
+    if len(given or ()) > 1:
+        return list(given or ())
+    return [name for text in given or () for name in names(text)]
+
+
 def _named_point(text: str) -> tuple[str, AsOf]:
     name, equals, point = text.partition("=")
     if not equals:

@@ -289,7 +289,7 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
     """The changes, as `Catalog.evolve` takes them; empty if none is given."""
     if not any(getattr(args, name) for name in _CHANGES):
         return {}
-    from ..inputs.type_names import type_named
+    from ..inputs.texts import type_named
 
     added = [_words(text, "--add", 2, 3) for text in args.add]
     wider = [_words(text, "--widen", 2, 2) for text in args.widen]

@@ -71,14 +71,13 @@ def _write(
 ) -> tuple[CommitInfo | None, list[str], Replaced | None]:
     import pyarrow as pa
 
-    from ..inputs.arguments import csv_options, names_of, refuse_idle_options
-    from ..inputs.known import known_schema
+    from ..inputs.csv_files import csv_options, refuse_idle_options
     from ..inputs.read import open_rows
-    from ..inputs.resolve import Resolver
-    from ..inputs.type_names import parse_types
+    from ..inputs.resolve import Resolver, known_schema
+    from ..inputs.texts import parse_types
 
     csv, forced = csv_options(args), parse_types(args.type)
-    by = names_of(args.partition_by) or None
+    by = options.column_names(args.partition_by) or None
     with open_sources(args.files, args.format, check_encoding(args.encoding)) as sources:
         refuse_idle_options(args, {source.form for source in sources})
         known = known_schema(catalog, args.database, args.table, args.writer)

@@ -1,6 +1,6 @@
-"""CSV files as batches of texts: Arrow splits them, and no value is interpreted yet.
+"""Reads CSV files as batches of texts: Arrow splits them, and no value is interpreted yet.
 
-An empty field is null, a quoted empty one is an empty text: what `lakelog scan` prints.
+An empty field is null, a quoted empty one is an empty text, as `lakelog scan` prints them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import UsageError
+from ..options import column_names
+from .sources import FORMATS, SEPARATED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import argparse
+    from collections.abc import Callable, Iterator, Set
 
     from .sources import Source
 
@@ -26,17 +29,18 @@ _TINY_FILE: Final = 1 << 16
 _RAGGED: Final = re.compile(r"(?:Row #\d+: )?(Expected (\d+) columns)")
 _LONG_FIELD: Final = 1 << 31
 _END: Final = "end"
+_TAB: Final = ("tab", "\\t")
 
 
 @dataclass(slots=True)
 class CsvOptions:
-    """How a csv file is to be read.
+    """Options for reading csv files.
 
     Attributes:
-        delimiter: Between fields; empty: by the format.
-        header: Whether the first line names the columns.
-        columns: Their names instead.
-        null_words: Unquoted fields that mean null, beside the empty one.
+        delimiter: The delimiter of fields; empty: that of the format.
+        header: The first line names the columns.
+        columns: Names that replace those of the header.
+        null_words: Unquoted fields that mean null, as the empty one does.
     """
 
     delimiter: str = ""
@@ -50,11 +54,55 @@ class CsvOptions:
         return self.delimiter or ("\t" if source.form == "tsv" else ",")
 
 
-def read_csv(source: Source, options: CsvOptions) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a file, all columns texts, with the number of the first one of each batch. The
-    first batch is empty: it tells the columns.
+def csv_options(args: argparse.Namespace) -> CsvOptions:
+    """Options for reading csv files, from the arguments.
 
-    Where a row is longer than what is read at a time, rows come again from the first one on.
+    Raises:
+        UsageError: The options don't go together.
+    """
+    delimiter = "\t" if args.delimiter in _TAB else args.delimiter
+    if delimiter and (len(delimiter) > 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+        raise UsageError(
+            f"--delimiter {delimiter[:20]!r} is not one ASCII character",
+            hint="For example ';', '|' or tab",
+        )
+    columns = column_names(args.columns)
+    if not args.header and not columns:
+        raise UsageError(
+            "Without a header the columns have no names", hint="Name them: --columns a,b,c"
+        )
+    twice = next((name for name in columns if not name or columns.count(name) > 1), None)
+    if twice is not None:
+        problem = f"{twice!r} is given twice" if twice else "a name is empty"
+        raise UsageError(f"In --columns {problem}", hint="Name each column once")
+    return CsvOptions(delimiter, args.header, tuple(columns), tuple(args.null))
+
+
+def refuse_idle_options(args: argparse.Namespace, forms: Set[str]) -> None:
+    """Refuse options that apply to none of the files.
+
+    Raises:
+        UsageError: There is one.
+    """
+    given = {
+        "--delimiter": bool(args.delimiter),
+        "--no-header": not args.header,
+        "--columns": bool(args.columns),
+        "--null": bool(args.null),
+    }
+    idle = [name for name, is_given in given.items() if is_given]
+    if idle and not forms & {*SEPARATED}:
+        raise UsageError(
+            f"{idle[0]} is for csv, and no file is one",
+            hint=f"--format chooses their format: {', '.join(FORMATS)}",
+        )
+
+
+def read_csv(source: Source, options: CsvOptions) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a file, all columns texts, each batch with the number of its first row. The first
+    batch is empty: it names the columns.
+
+    If a row is longer than a block, reading begins again from the first row with larger blocks.
 
     Raises:
         UsageError: It can't be split into rows and columns.
@@ -118,7 +166,7 @@ def _shown_names(names: list[str], source: Source, options: CsvOptions) -> list[
             f"{source.name} has {'two columns' if wrong else 'a column without a name'}"
             f"{f' named {wrong!r}' if wrong else ''}",
             key=source.name,
-            hint="Name them anew: --columns a,b,c (the header is left out then)",
+            hint="Name them all: --columns a,b,c (the header is ignored then)",
         )
     return names
 
@@ -131,7 +179,7 @@ def _open(source: Source, options: CsvOptions, block: int, convert: Any, *, alon
     if not start.strip():
         raise ValueError("it is empty")
     if len(start) < _TINY_FILE and not stream.read(1):
-        ends = b"" if start.endswith((b"\n", b"\r")) else b"\n"  # a header alone wants a line end
+        ends = b"" if start.endswith((b"\n", b"\r")) else b"\n"  # a header alone needs a line end
         stream = pa.BufferReader(start + ends)
     else:
         stream.close()
@@ -167,16 +215,16 @@ def _unreadable(source: Source, options: CsvOptions, error: Exception) -> UsageE
 
 
 def line_of(source: Source, options: CsvOptions, row: int) -> int:
-    """The line on which a row ends, both as people count: rows from 0, without the header."""
+    """The number of the line, from 1, on which a row ends; rows count from 0, after the header."""
     left = itertools.count(row + options.header, -1)
     return _first_row(source, options, lambda _: next(left) == 0) or row + 1 + options.header
 
 
 def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch | None) -> None:
-    """Refuse a file that ends within quotes: Arrow takes all that follows them for one field.
+    """Refuse a file that ends within quotes: Arrow reads all that follows them as one field.
 
     Args:
-        batch: Its last rows.
+        batch: Its last batch of rows.
     Raises:
         UsageError: It does.
     """
@@ -191,7 +239,7 @@ def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch
         reader = standard_csv.reader(lines, delimiter=options.delimiter_of(source))
         for fields in reader:
             begins, ends, last_row = ends, reader.line_num, fields
-    if last_row != [_END]:  # it went into the quotes, too
+    if last_row != [_END]:  # it became part of the quoted field
         raise UsageError(
             f"{source.name}, line {begins + 1}: quotes are opened and never closed",
             key=source.name,
@@ -211,9 +259,9 @@ def _long_fields() -> Iterator[None]:
 
 
 def _first_row(
-    source: Source, options: CsvOptions, is_it: Callable[[list[str]], bool]
+    source: Source, options: CsvOptions, matches: Callable[[list[str]], bool]
 ) -> int | None:
-    """The line on which the first row that is asked for ends; the header is one, too."""
+    """The line on which the first row that matches ends; the header is a row, too."""
     import csv as standard_csv
 
     alone = len(options.columns) == 1 if options.columns else None
@@ -225,6 +273,6 @@ def _first_row(
         reader = standard_csv.reader(text, delimiter=options.delimiter_of(source))
         for fields in reader:
             alone = len(fields) == 1 if alone is None else alone
-            if (fields or alone) and is_it(fields):
+            if (fields or alone) and matches(fields):
                 return int(reader.line_num)
     return None

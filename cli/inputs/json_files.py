@@ -1,29 +1,35 @@
-"""JSON files as batches of objects: one on each line, or one array of them, which may stand in
-what `lakelog scan --output json` prints.
+"""Reads JSON files as batches of objects, one on each line, one array of them, or the output of
+`lakelog scan --output json`; and converts their values to a type, exactly or not at all.
 
-Python's own parser reads them. Arrow's would take 1.0 and 9007199254740993 for doubles, lose the
-zone of a time, and stop at "NaN".
+Python's own parser reads them. Arrow's reads no arrays, names no lines, takes 1.0 and
+9007199254740993 for doubles, loses the zone of a time, and stops at "NaN". Numbers stay texts until
+their type is known, so none is rounded, and the rules for csv (`texts`) hold for them, too.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from ...errors import UsageError
-from .json_values import BLANK, check_text, decoder, load
+from .texts import texts_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .sources import Source
 
+BLANK: Final = " \t\r\n"
+ODD_FLOATS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _BATCH_ROWS: Final = 8_192
 _BATCH_CHARS: Final = 8 << 20
 _CHUNK: Final = 1 << 20
 _LONGEST: Final = 1 << 28  # characters of one object
-# What `lakelog scan` prints before its rows: without this the whole would pass for one object.
+# The output of `lakelog scan` before its rows: without this it would all be read as one object.
 _SCANNED: Final = re.compile(r'\s*\{"as_of": \{[^{}]*\}, "token": "ll1-[\w-]+", "rows": (?=\[)')
 Rows = tuple[list[int], list[dict[str, Any]]]
 
@@ -78,7 +84,7 @@ def _objects(text: IO[str], source: Source) -> Iterator[tuple[int, Any, int]]:
 
 
 def _array(reader: _ArrayText, end: str, source: Source) -> Iterator[tuple[int, Any, int]]:
-    """The elements of an array, of which only one is held at a time, and what was read ahead."""
+    """The elements of an array; only one at a time is held in memory, and a part of the text."""
     reader.take("[")
     if reader.sign() != "]":
         yield reader.value()
@@ -88,11 +94,11 @@ def _array(reader: _ArrayText, end: str, source: Source) -> Iterator[tuple[int, 
     for sign in end:
         reader.take(sign)
     if reader.sign():
-        raise _unreadable(source, reader.line, "something stands behind the array")
+        raise _unreadable(source, reader.line, "the array is followed by something else")
 
 
 class _ArrayText:
-    """The text of an array, held in part."""
+    """The text of an array, of which a part is in memory."""
 
     def __init__(self, text: IO[str], start: str, line: int, source: Source) -> None:
         self._text, self._held, self._source = text, start, source
@@ -100,7 +106,7 @@ class _ArrayText:
         self.line = line
 
     def sign(self) -> str:
-        """The next character that isn't blank; none at the end."""
+        """The next character that isn't blank; empty at the end."""
         while True:
             while self._at < len(self._held):
                 sign = self._held[self._at]
@@ -113,10 +119,10 @@ class _ArrayText:
                 return ""
 
     def take(self, wanted: str) -> None:
-        """Go over a character."""
+        """Skip a character."""
         found = self.sign()
         if found != wanted:
-            problem = f"{found!r} stands" if found else "the file ends"
+            problem = f"there is {found!r}" if found else "the file ends"
             raise _unreadable(self._source, self.line, f"{problem} where {wanted!r} should be")
         self._at += 1
 
@@ -125,8 +131,8 @@ class _ArrayText:
         self.sign()
         while True:
             try:
-                found, end = decoder().raw_decode(self._held, self._at)
-            except (ValueError, RecursionError) as error:  # or it isn't read to its end yet
+                found, end = _DECODER.raw_decode(self._held, self._at)
+            except (ValueError, RecursionError) as error:  # or its end isn't read yet
                 left = len(self._held) - self._at
                 more = self._text.read(max(_CHUNK, left)) if left <= _LONGEST else ""
                 if not more:
@@ -135,7 +141,7 @@ class _ArrayText:
                 continue
             line, length = self.line, end - self._at
             try:
-                check_text(found, self._held[self._at : end])
+                _check_text(found, self._held[self._at : end])
             except ValueError as error:
                 raise _unreadable(self._source, line, str(error)) from error
             self.line += self._held.count("\n", self._at, end)
@@ -147,6 +153,151 @@ def _unreadable(source: Source, line: int, problem: str) -> UsageError:
     return UsageError(
         f"{source.name}, line {line}, can't be read as json: {problem}",
         key=source.name,
-        hint="It should hold an object on each line, or one array of objects; --format says if it "
-        "is of another format. Nothing was committed",
+        hint="It should hold an object on each line, or one array of objects; --format chooses "
+        "another format. Nothing was committed",
     )
+
+
+# --- Values ---------------------------------------------------------------------------------------
+
+
+class Number(str):
+    """A number of JSON, as its text."""
+
+    __slots__ = ()
+
+
+def load(text: str) -> Any:
+    """Parse one JSON value.
+
+    Raises:
+        ValueError: The text is not valid JSON, or an object names a key twice.
+    """
+    try:  # as `decode` does, without its search for white space
+        found, end = _scan(text := text.strip(BLANK), 0)
+    except StopIteration as error:
+        raise json.JSONDecodeError("Expecting value", text, error.value) from None
+    if end != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    _check_text(found, text)
+    return found
+
+
+def _check_text(found: Any, text: str) -> None:
+    """Refuse half of a surrogate pair, which JSON can express and no text can hold.
+
+    Raises:
+        ValueError: There is one.
+    """
+    if "\\u" in text:
+        try:
+            json.dumps(found, ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it holds half of a surrogate pair, which is no text") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"a key is there twice: {max(names, key=names.count)!r}")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=Number
+)
+_scan: Final[Any] = vars(_DECODER)["scan_once"]
+
+
+def as_type(values: pa.Array | list[Any], kind: pa.DataType, *, forced: bool = False) -> pa.Array:
+    """Convert texts of a csv, or values of JSON, to a type. Nested values in a csv are JSON.
+
+    Args:
+        forced: The user has chosen the type.
+    Raises:
+        ValueError: One is no such value, or not exactly.
+    """
+    if isinstance(values, list):
+        return _values_as(values, kind, forced=forced)
+    if pa.types.is_nested(kind):
+        return _values_as([None if t is None else load(t) for t in values.to_pylist()], kind)
+    return texts_as(values, kind, forced=forced)
+
+
+def _values_as(values: list[Any], kind: pa.DataType, *, forced: bool = False) -> pa.Array:
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _values_as(values, kind.storage_type))
+    try:
+        if types.is_nested(kind):
+            return _nested(values, kind)
+        if types.is_boolean(kind):
+            _only(values, bool)
+            return pa.array(values, kind)
+        if types.is_integer(kind):
+            _only(values, Number)
+        elif types.is_floating(kind) or types.is_decimal(kind):
+            _only(values, Number, str)
+            for text in values:
+                if type(text) is str and not _is_number(text, kind):
+                    raise ValueError("not a number")
+            forced = forced or types.is_decimal(kind)
+        elif forced and types.is_string(kind):
+            values = [str(v).lower() if isinstance(v, bool) else v for v in values]
+            _only(values, Number, str)
+        else:
+            _only(values, str)
+        return texts_as(pa.array(values, pa.string()), kind, forced=forced)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _is_number(text: str, kind: pa.DataType) -> bool:
+    """Tell whether a JSON text can be a number: `lakelog scan` prints decimals, NaN and infinities
+    as texts."""
+    return text == text.strip() if pa.types.is_decimal(kind) else text in ODD_FLOATS
+
+
+def _only(values: list[Any], *kinds: type) -> None:
+    others = set(map(type, values)) - {*kinds, type(None)}
+    if others:
+        raise ValueError(f"a {others.pop().__name__} among them")
+
+
+def _nested(values: list[Any], kind: pa.DataType) -> pa.Array:
+    missing = pa.array([value is None for value in values], pa.bool_())
+    if pa.types.is_struct(kind):
+        _only(values, dict)
+        names = set(kind.names)
+        if any(value is not None and not names.issuperset(value) for value in values):
+            raise ValueError("an object with a key that the type doesn't have")
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        children = [
+            _values_as([None if v is None else v.get(field.name) for v in values], field.type)
+            for field in fields
+        ]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
+    _only(values, list)
+    items = list(itertools.chain.from_iterable(value or () for value in values))
+    lengths = (None if value is None else len(value) for value in values)
+    ends = itertools.accumulate((length or 0 for length in lengths), initial=0)
+    offsets = pa.array(list(ends), pa.int32())
+    if pa.types.is_map(kind):
+        if any(not isinstance(pair, list) or len(pair) != 2 for pair in items):
+            raise ValueError("a map is a list of pairs")
+        keys = _values_as([pair[0] for pair in items], kind.key_type)
+        found = _values_as([pair[1] for pair in items], kind.item_type)
+        return pa.MapArray.from_arrays(_holes(offsets, missing), keys, found, kind)
+    inner = _values_as(items, kind.value_type)
+    as_list = pa.ListArray.from_arrays(
+        offsets, inner, type=pa.list_(kind.value_field), mask=missing if len(values) else None
+    )
+    return as_list if as_list.type.equals(kind) else as_list.cast(kind)
+
+
+def _holes(offsets: pa.Array, missing: pa.Array) -> pa.Array:
+    """Offsets with a null for each missing list, as `MapArray` needs them."""
+    gaps = [*missing.to_pylist(), False]
+    found = [None if gap else end for end, gap in zip(offsets.to_pylist(), gaps, strict=True)]
+    return pa.array(found, pa.int32())

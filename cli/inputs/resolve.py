@@ -1,46 +1,50 @@
-"""The one schema that all given files are written with: that of the table in the log, where their
-values allow it; else the widest of what was found, if it and the log have a type in common.
+"""Resolves the one schema that all given files are written with: that of the table in the log, if
+their values allow it; else the inferred one, if its types and the log's have common types.
 
 Everything is decided before anything is written.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
 from ...catalog.format.schema import widen
-from ...errors import SchemaConflict, UsageError
-from .arrow_files import read_batches, read_schema
-from .survey import survey
+from ...errors import LakelogError, NotFoundError, SchemaConflict, UsageError
+from ..errors import CommandWarning
+from ..opening import existing_log
+from .infer import survey
+from .read import read_batches, read_schema
 from .texts import overflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ...catalog.catalog import Catalog
+    from ...catalog.snapshot import Snapshot
     from .csv_files import CsvOptions
-    from .places import Seen
+    from .infer import Column, Seen
     from .sources import Source
-    from .survey import Column
 
 TYPED = ("parquet", "arrow")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ColumnType:
     """The type that a column has so far.
 
     Attributes:
         kind: The type.
-        words: Who says so.
-        firm: The log says so: its files are what they are.
-        typed: A file says so that knows its types.
+        origin: Where it comes from, for messages.
+        firm: It comes from the log, whose files can't change.
+        typed: It comes from a file that has types.
     """
 
     kind: pa.DataType
-    words: str
+    origin: str
     firm: bool = False
     typed: bool = False
 
@@ -50,9 +54,9 @@ class Resolver:
     """Finds the schema of some files.
 
     Args:
-        table: Its name, for messages.
+        table: The name of the table, for messages.
         known: Its schema in the log; None: there is no such table.
-        forced: Types that the user has named.
+        forced: Types that the user has chosen.
         step: Called after each file that was read.
     """
 
@@ -61,25 +65,25 @@ class Resolver:
     forced: Mapping[str, pa.DataType]
     options: CsvOptions
     step: Callable[[], None] = lambda: None
-    _held: dict[str, Held] = field(default_factory=dict)
+    _types: dict[str, ColumnType] = field(default_factory=dict)
 
     def resolve(self, sources: Sequence[Source]) -> pa.Schema:
-        """The schema, in the order of the log's, then as columns are met.
+        """The schema: columns in the order of the log, then in that of their first occurrence.
 
         Raises:
             SchemaConflict: Two types of a column have none in common.
-            UsageError: A file can't be read; a column that was named isn't in any.
+            UsageError: A file can't be read; no file has a column that --type names.
         """
         typed = [(s, read_schema(s)) for s in sources if s.form in TYPED]
         others = [source for source in sources if source.form not in TYPED]
         for one in self.known or ():
-            self._held[one.name] = Held(one.type, "the log", firm=True)
+            self._types[one.name] = ColumnType(one.type, "the log", firm=True)
         self._force()
         met: dict[str, None] = {}
         for source, schema in typed:
             for one in schema:
                 met[one.name] = None
-                self._take(one.name, Held(one.type, source.name, typed=True))
+                self._take(one.name, ColumnType(one.type, source.name, typed=True))
         if others:
             met |= dict.fromkeys(self._survey(others))
         for source, schema in typed:
@@ -106,7 +110,7 @@ class Resolver:
             [
                 pa.field(
                     name,
-                    self._held[name].kind,
+                    self._types[name].kind,
                     metadata=known[name].metadata if name in known else None,
                 )
                 for name in names
@@ -115,15 +119,15 @@ class Resolver:
 
     def _force(self) -> None:
         for name, kind in self.forced.items():
-            log = self._held.get(name)
+            log = self._types.get(name)
             if log is not None and widen(log.kind, kind) is None:
-                self._conflict(name, log, Held(kind, "--type"))
-            self._held[name] = Held(kind, "--type")
+                self._conflict(name, log, ColumnType(kind, "--type"))
+            self._types[name] = ColumnType(kind, "--type")
 
-    def _take(self, name: str, found: Held) -> None:
-        held = self._held.get(name)
+    def _take(self, name: str, found: ColumnType) -> None:
+        held = self._types.get(name)
         if held is None:
-            self._held[name] = found
+            self._types[name] = found
         elif name in self.forced:
             if widen(held.kind, found.kind) is None and not _are_numbers(held.kind, found.kind):
                 self._conflict(name, held, found)
@@ -132,17 +136,17 @@ class Resolver:
             if wider is None:
                 self._conflict(name, held, found)
             if wider != held.kind:
-                self._held[name] = replace(found, kind=wider, firm=held.firm)
+                self._types[name] = replace(found, kind=wider, firm=held.firm)
 
-    # --- Files that don't know their types --------------------------------------------------------
+    # --- Files without types ----------------------------------------------------------------------
 
     def _survey(self, sources: list[Source]) -> dict[str, Column]:
-        wanted = {name: (held.kind, name in self.forced) for name, held in self._held.items()}
+        wanted = {name: (held.kind, name in self.forced) for name, held in self._types.items()}
         columns = survey(sources, self.options, wanted, step=self.step)
         misfits: dict[str, Seen] = {}
         for name, column in columns.items():
             if column.wanted is None:
-                self._held[name] = self._found(name, column)
+                self._types[name] = self._found(name, column)
             elif column.misfit is not None and name in self.forced:
                 self._misfit(name, column.misfit)
             elif column.misfit is not None:
@@ -152,30 +156,30 @@ class Resolver:
         return columns
 
     def _widen(self, sources: list[Source], misfits: Mapping[str, Seen]) -> None:
-        """Columns that aren't all of the type that they should have: what are they, then?"""
+        """Infer the types of columns with values that don't have the wanted type."""
         unsure: dict[str, tuple[pa.DataType, bool]] = {}
         again = survey(sources, self.options, {}, only={*misfits})
         for name, seen in misfits.items():
-            held, kind = self._held[name], self._found(name, again[name]).kind
-            found = Held(kind, str(seen))
+            held, kind = self._types[name], self._found(name, again[name]).kind
+            found = ColumnType(kind, str(seen))
             wider = _common(held, found)
-            if wider is None or wider == held.kind:  # it has the type's name, and doesn't fit
+            if wider is None or wider == held.kind:  # the same type, and yet a value doesn't fit
                 self._conflict(name, held, found)
             if wider != kind:
                 unsure[name] = (wider, False)
-            self._held[name] = replace(found, kind=wider, firm=held.firm)
+            self._types[name] = replace(found, kind=wider, firm=held.firm)
         if unsure:
             for name, column in survey(sources, self.options, unsure, only={*unsure}).items():
                 if column.misfit is not None:
                     self._misfit(name, column.misfit)
 
-    def _found(self, name: str, column: Column) -> Held:
-        """The type that was found in csv and in json."""
+    def _found(self, name: str, column: Column) -> ColumnType:
+        """The type that was inferred from csv and from json."""
         kinds: list[pa.DataType] = []
-        for found in (column.texts.found(), column.values.found()):
+        for found in (column.texts.inferred(), column.values.inferred()):
             if isinstance(found, tuple):
                 (one, first), (other, second) = found
-                self._conflict(name, Held(one, str(first)), Held(other, str(second)))
+                self._conflict(name, ColumnType(one, str(first)), ColumnType(other, str(second)))
             if not isinstance(found, pa.DataType):
                 raise SchemaConflict(
                     f"Column {name!r} of table {self.table!r} is a number in {found} that neither "
@@ -184,22 +188,24 @@ class Resolver:
                     hint=f"Nothing was written. Name a type: --type '{name}=decimal(38,0)'",
                 )
             kinds.append(found)
-        wider = _common(Held(kinds[0], ""), Held(kinds[1], ""))
+        wider = _common(ColumnType(kinds[0], ""), ColumnType(kinds[1], ""))
         if wider is None:
-            self._conflict(name, Held(kinds[0], "csv files"), Held(kinds[1], "json files"))
-        return Held(wider, "the files")
+            self._conflict(
+                name, ColumnType(kinds[0], "csv files"), ColumnType(kinds[1], "json files")
+            )
+        return ColumnType(wider, "the files")
 
-    # --- Files that do ----------------------------------------------------------------------------
+    # --- Files with types -------------------------------------------------------------------------
 
     def _check_values(self, source: Source, schema: pa.Schema) -> None:
-        """Whether values of a wider type fit into the one that was decided on."""
-        doubtful = [one.name for one in schema if _may_fail(one.type, self._held[one.name].kind)]
+        """Check whether values of a wider type fit into the resolved one."""
+        doubtful = [one.name for one in schema if _may_fail(one.type, self._types[one.name].kind)]
         if not doubtful:
             return
         row = 0
         for batch in read_batches(source, doubtful):
             for name, column in zip(doubtful, batch.columns, strict=True):
-                held = self._held[name]
+                held = self._types[name]
                 try:
                     found = column.cast(held.kind)
                     if _are_floats(column.type, held.kind) and overflows(column, found):
@@ -207,31 +213,31 @@ class Resolver:
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     where = f"{source.name}, rows {row + 1:,} to {row + batch.num_rows:,}"
                     kind = schema.field(name).type
-                    self._conflict(name, held, Held(kind, f"{where} ({error})", typed=True))
+                    self._conflict(name, held, ColumnType(kind, f"{where} ({error})", typed=True))
             row += batch.num_rows
 
     # --- Errors -----------------------------------------------------------------------------------
 
-    def _conflict(self, name: str, one: Held, other: Held) -> NoReturn:
+    def _conflict(self, name: str, one: ColumnType, other: ColumnType) -> NoReturn:
         raise SchemaConflict(
-            f"Column {name!r} of table {self.table!r} is {one.kind} in {one.words} and "
-            f"{other.kind} in {other.words}",
+            f"Column {name!r} of table {self.table!r} is {one.kind} in {one.origin} and "
+            f"{other.kind} in {other.origin}",
             key=name,
-            hint="Nothing was written. No common type holds every value of both: mend the values, "
+            hint="Nothing was written. No common type holds all values of both: correct the values "
             + _way_out(name, one, other),
         )
 
     def _misfit(self, name: str, seen: Seen) -> NoReturn:
-        held = self._held[name]
+        held = self._types[name]
         raise SchemaConflict(
-            f"Column {name!r} of table {self.table!r} is {held.kind} by {held.words}, and "
+            f"Column {name!r} of table {self.table!r} is {held.kind} by {held.origin}, and "
             f"{seen} is no such value",
             key=name,
-            hint="Nothing was written. Mend the value, or give the column another --type",
+            hint="Nothing was written. Correct the value, or give the column another --type",
         )
 
 
-def _way_out(name: str, one: Held, other: Held) -> str:
+def _way_out(name: str, one: ColumnType, other: ColumnType) -> str:
     if one.firm or other.firm:
         return "or write them under another column name"
     if one.typed or other.typed:
@@ -239,9 +245,9 @@ def _way_out(name: str, one: Held, other: Held) -> str:
     return f"or name a type that does, e.g. --type {name}=string"
 
 
-def _common(one: Held, other: Held) -> pa.DataType | None:
-    """A type for both. An integer and a float meet as double, if the values allow it; those of
-    the log's files aren't looked at."""
+def _common(one: ColumnType, other: ColumnType) -> pa.DataType | None:
+    """A common type. An integer and a float have double in common, if the values allow it; those of
+    the log's files aren't checked."""
     wider = widen(one.kind, other.kind)
     wholes = [held for held in (one, other) if pa.types.is_integer(held.kind)]
     if wider is None and len(wholes) == 1 and _are_numbers(one.kind, other.kind):
@@ -250,7 +256,7 @@ def _common(one: Held, other: Held) -> pa.DataType | None:
 
 
 def _may_fail(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast between these depends on the values: times in nanoseconds end in 2262."""
+    """Tell whether a cast depends on the values: times in nanoseconds end in 2262."""
     if kind.equals(target):
         return False
     return widen(target, kind) != target or "timestamp[ns" in str(target)
@@ -262,3 +268,46 @@ def _are_floats(*kinds: pa.DataType) -> bool:
 
 def _are_numbers(*kinds: pa.DataType) -> bool:
     return all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
+
+
+# --- The schema in the log ------------------------------------------------------------------------
+
+
+def known_schema(catalog: Catalog, database: str, table: str, writer: str) -> pa.Schema | None:
+    """The schema that a table has in the log, over all writers; None if there is no such table.
+    Columns that can't be read now are left out. If the database can't be read, the writer's own log
+    is read alone.
+
+    Requests: as for a snapshot, and the pieces of it that hold the table.
+    """
+    try:
+        return _schema(catalog.snapshot(database), table)
+    except NotFoundError:
+        return None
+    except LakelogError as error:
+        problem = error.message
+    try:
+        _, listing = existing_log(catalog, writer, database)
+        found = _schema(catalog.snapshot(database, {writer: listing.head}), table)
+    except LakelogError:
+        return None  # there is no such table, or opening the writer raises what is wrong
+    warnings.warn(
+        f"types are compared with this writer's files alone: {problem}",
+        CommandWarning,
+        stacklevel=2,
+    )
+    return found
+
+
+def _schema(snapshot: Snapshot, table: str) -> pa.Schema:
+    try:
+        return snapshot.schema(table)
+    except SchemaConflict:
+        fields = []
+        for name in snapshot.column_names(table):
+            try:
+                with snapshot.scan(table, [name]) as reader:
+                    fields.append(reader.schema.field(name))
+            except SchemaConflict:
+                continue
+        return pa.schema(fields)

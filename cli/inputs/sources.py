@@ -1,6 +1,4 @@
-"""The files that `lakelog write` is given: what they are called, of which format they are, and
-their bytes and text, as often as they are read.
-"""
+"""The files that `lakelog write` reads: their names, formats, bytes and texts."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ STDIN: Final = "-"
 _STDIN_PATH: Final = "/dev/stdin"
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _CHUNK: Final = 1 << 16
-_UTF8: Final = "utf-8-sig"  # a byte order mark is no text
+_UTF8: Final = "utf-8-sig"  # a byte order mark is not part of the text
 
 
 @dataclass(slots=True)
@@ -47,11 +45,11 @@ class Source:
     """One file.
 
     Attributes:
-        name: As it was given, for messages.
+        name: The name as it was given, for messages.
         form: One of `FORMATS`.
-        path: Where its bytes are: a copy, if they came through a pipe.
-        encoding: Of its text.
-        stamp: What the file system says of it: the same as long as nobody changes it.
+        path: The path of its bytes: of a copy, if they came through a pipe.
+        encoding: The encoding of its text.
+        stamp: Inode, size and time: the same as long as nobody changes it.
         scratch: A folder for a copy of its text, if that is in another encoding.
     """
 
@@ -63,14 +61,14 @@ class Source:
     scratch: str
 
     def open(self) -> Any:
-        """Its bytes, decompressed by the ending of its name."""
+        """Open its bytes, decompressed according to its suffix."""
         import pyarrow as pa
 
         suffix = Path(self.name).suffix.lower()
         return pa.input_stream(self.path, compression=_COMPRESSIONS.get(suffix))
 
     def open_text(self) -> IO[str]:
-        """Its text, line ends as they are.
+        """Open its text, line ends as they are.
 
         Raises (while reading):
             UnicodeDecodeError: Bytes that are not of its encoding; see `undecodable`.
@@ -78,11 +76,11 @@ class Source:
         return io.TextIOWrapper(self.open(), encoding=self.encoding, newline="")
 
     def open_utf8(self) -> Any:
-        """Its text as bytes in UTF-8, decoded by nothing of Python's while they are read.
+        """Open its text as bytes in UTF-8, without decoding in Python while they are read.
 
-        A thread of Arrow's reads ahead, also of a reader that is used no more. One that calls
-        Python then, to decode, makes a process that is just ending abort, or never end. So what is
-        in another encoding is copied first, once.
+        A thread of Arrow reads ahead, even for a reader that is no longer used. If it calls Python
+        to decode while the process ends, the process aborts or hangs. So text in another encoding
+        is copied first, once.
 
         Raises:
             UsageError: Bytes that are not of its encoding (in UTF-8 they are found later); or there
@@ -136,8 +134,7 @@ class Source:
         return UsageError(
             f"{self.name}, line {line}: {what} is not {shown} text",
             key=self.name,
-            hint="--encoding says of which encoding it is, e.g. --encoding latin-1; nothing was "
-            "committed",
+            hint="--encoding names its encoding, e.g. --encoding latin-1; nothing was committed",
         )
 
     def check_unchanged(self) -> None:
@@ -155,7 +152,7 @@ class Source:
 
 
 def check_encoding(name: str) -> str:
-    """The encoding of texts by its name; a byte order mark of UTF-8 is no text.
+    """The encoding with a name; UTF-8 without its byte order mark.
 
     Raises:
         UsageError: There is none of this name.
@@ -173,12 +170,11 @@ def check_encoding(name: str) -> str:
 
 @contextlib.contextmanager
 def open_sources(names: Sequence[str], form: str | None, encoding: str) -> Iterator[list[Source]]:
-    """The files, of one format if it is given. Pipes are copied: each is read twice, and stdin can
-    be read once.
+    """Open the files, of one format if it is given. Pipes are copied, because each is read twice.
 
     Raises:
         ObjectNotFound: There is no such file.
-        UsageError: It is a folder, its name doesn't say its format, or stdin is named twice.
+        UsageError: It is a folder, its name has no known suffix, or stdin is named twice.
     """
     formats = [_format(name, form) for name in names]
     piped = [name for name in names if str(_path(name)) == _STDIN_PATH]

@@ -1,24 +1,24 @@
-"""Texts as values of a type, exactly or not at all: no digit is dropped, no zone is guessed.
+"""Converts texts to a type, exactly or not at all: no digit is dropped, no zone is guessed.
 
-The parsing is Arrow's; what it would take and shouldn't (0x10 for a number, 1e400 for infinity,
-an integer beyond 2^53 for a double, 007 for 7) is refused here.
+Arrow parses them. What it would accept and shouldn't (0x10 for a number, 1e400 for infinity, an
+integer beyond 2^53 for a double, 007 for 7) is refused here.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ...errors import UsageError
 
 INTEGER: Final = r"^(0|-?[1-9][0-9]*)$"
 _ANY_INTEGER: Final = r"^[+-]?[0-9]+$"
 NUMBER: Final = r"^-?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
+_ANY_NUMBER: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$"
 _SOME_DIGIT: Final = r"[0-9]"
 # As printed by lakelog, Arrow, Python, R and Spark.
 _WORDS: Final = ("NaN", "nan", "Infinity", "-Infinity", "inf", "-inf", "Inf", "-Inf")
@@ -36,22 +36,22 @@ _PER_SECOND: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def matches(texts: pa.Array, pattern: str) -> bool:
-    """Whether all texts that aren't null match."""
+    """Tell whether all texts that aren't null match."""
     return pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not False
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Without white space around them: it is no part of a number or a time."""
+    """The texts without white space around them, which is no part of a number or a time."""
     return pc.ascii_trim_whitespace(texts)
 
 
 def texts_as(texts: pa.Array, kind: pa.DataType, *, forced: bool = False) -> pa.Array:
-    """Texts as values of a type that isn't nested.
+    """Convert texts to a type that isn't nested.
 
     Args:
-        forced: The user has named the type: 007 is a number then.
+        forced: The user has chosen the type: 007 is a number then.
     Raises:
-        ValueError: A text is no such value, or only nearly.
+        ValueError: A text is no such value, or not exactly.
     """
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
@@ -65,15 +65,15 @@ def texts_as(texts: pa.Array, kind: pa.DataType, *, forced: bool = False) -> pa.
         found = [None if t is None else _base64(t) for t in texts.to_pylist()]
         return pa.array(found, pa.binary()).cast(kind)
     texts = trimmed(texts)
-    for asked, parse in _PARSERS:
-        if asked(kind):
+    for is_kind, parse in _PARSERS:
+        if is_kind(kind):
             found = parse(texts, kind, forced)
             return found if found.type.equals(kind) else found.cast(kind)
     raise ValueError(f"no text can be {kind}")
 
 
 def overflows(wide: pa.Array, narrow: pa.Array) -> bool:
-    """Whether a cast of floats to a narrower type made an infinity of a number."""
+    """Tell whether a cast of floats to a narrower type made an infinity of a number."""
     before, after = (pc.is_inf(each.cast(pa.float64())) for each in (wide, narrow))
     return pc.any(pc.not_equal(before, after)).as_py() is True
 
@@ -121,7 +121,7 @@ def _floats(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
 
 
 def _decimals(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
-    _refuse(not matches(texts, NUMBER) and not (forced and matches(texts, r"^[+-]?[0-9.]+$")))
+    _refuse(not matches(texts, _ANY_NUMBER if forced else NUMBER))
     return texts.cast(kind)
 
 
@@ -168,19 +168,58 @@ _PARSERS: Final[tuple[tuple[Any, Any], ...]] = (
 )
 
 
-def first_misfit(length: int, fits: Callable[[int, int], bool]) -> int:
-    """The first of some values that doesn't fit, or -1.
+# --- The types that `--type` names ----------------------------------------------------------------
 
-    Args:
-        fits: Whether all values of a slice (from, length) do.
+_PLAIN: Final = {
+    "bool": pa.bool_(), "boolean": pa.bool_(),
+    "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(),
+    "uint8": pa.uint8(), "uint16": pa.uint16(), "uint32": pa.uint32(), "uint64": pa.uint64(),
+    "int": pa.int64(), "integer": pa.int64(), "bigint": pa.int64(),
+    "float": pa.float32(), "float32": pa.float32(), "double": pa.float64(),
+    "float64": pa.float64(),
+    "string": pa.string(), "text": pa.string(), "binary": pa.binary(),
+    "date": pa.date32(), "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+_DECIMAL: Final = re.compile(r"decimal(?:128|256)?[(\[]\s*(\d{1,2})\s*(?:,\s*(\d{1,2})\s*)?[)\]]")
+_TIMESTAMP: Final = re.compile(r"timestamp[(\[]\s*(ms|us|ns)\s*(?:,\s*(?:tz=)?utc\s*)?[)\]]")
+_KNOWN: Final = (
+    "bool, int8 to int64, uint8 to uint64, float, double, decimal(P,S), string, binary (base64), "
+    "date, time, timestamp, timestamptz, timestamp[ns], timestamp[ns,UTC]"
+)
+
+
+def parse_types(given: list[str]) -> dict[str, pa.DataType]:
+    """Parse the types of `--type`, by column.
+
+    Raises:
+        UsageError: Not COLUMN=TYPE, no such type, or a column twice.
     """
-    if not length or fits(0, length):
-        return -1
-    start = 0
-    while length > 1:
-        half = length // 2
-        if fits(start, half):
-            start, length = start + half, length - half
-        else:
-            length = half
-    return start
+    found: dict[str, pa.DataType] = {}
+    for item in given:
+        name, equals, text = item.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"{item[:60]!r} is not COLUMN=TYPE", hint=f"TYPE is one of {_KNOWN}")
+        if name in found:
+            raise UsageError(f"--type names column {name!r} twice", key=name, hint="Give it once")
+        found[name] = type_named(text)
+    return found
+
+
+def type_named(text: str) -> pa.DataType:
+    """The type with a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    text = text.strip().lower()
+    decimal, timestamp = _DECIMAL.fullmatch(text), _TIMESTAMP.fullmatch(text)
+    if decimal is not None:
+        digits, scale = int(decimal[1]), int(decimal[2] or 0)
+        if 1 <= digits <= 76 and scale <= digits:
+            return (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, scale)
+    elif timestamp is not None:
+        return pa.timestamp(timestamp[1], "UTC" if "utc" in text else None)
+    elif text in _PLAIN:
+        return _PLAIN[text]
+    raise UsageError(f"There is no type {text[:60]!r}", hint=f"One of {_KNOWN}")

@@ -242,8 +242,7 @@ def as_no_root(inputs, *args: str) -> subprocess.CompletedProcess[str]:
     write anything."""
     script = (
         "import os, sys; from lakelog.cli.main import main; import lakelog.catalog.catalog, "
-        "lakelog.rebuild, lakelog.cli.inputs.arguments, lakelog.cli.inputs.known, "
-        "lakelog.cli.inputs.read, lakelog.cli.inputs.resolve, lakelog.cli.inputs.type_names, "
+        "lakelog.rebuild, lakelog.cli.inputs.resolve, "
         "pyarrow.csv, pyarrow.parquet, csv, encodings.utf_8_sig, fractions, zoneinfo; "
         "os.getuid() or os.setuid(65534); "
         "sys.exit(main(sys.argv[1:]))"

@@ -229,6 +229,8 @@ def test_json_says_of_what_types_its_values_are(cli):
         ('{"a": [1]}\n{"a": [[]]}\n', "int64 in a.jsonl, line 1 ('1') and list<item: null>"),
         ('{"a": 12345678901234567890}\n', "that neither int64 nor double holds"),
         ('{"a": 1e400}\n', "that neither int64 nor double holds"),
+        ('{"a": 1e%s}\n' % ("9" * 20), "a.jsonl, line 1 ('1e99999999999999999999') that neither"),
+        ('{"a": 9007199254740993}\n{"a": "NaN"}\n', "double in a.jsonl, line 2 ('NaN') and int64"),
     ],
 )
 def test_json_that_has_no_type(cli, rows, said):
