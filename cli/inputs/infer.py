@@ -83,7 +83,7 @@ class Seen:
         text, place = self.value, f"{self.source.name}, line {self.line()}"
         if isinstance(text, (list, dict)):
             text = json.dumps(_numeric(text), ensure_ascii=False)
-        text = str(text)
+        text = text.decode() if isinstance(text, Number) else str(text)
         return f"{place} ({text[:60]!r})" if text else place
 
 
@@ -94,7 +94,7 @@ def _numeric(value: Any) -> Any:
     if isinstance(value, list):
         return [_numeric(inner) for inner in value]
     if isinstance(value, Number):
-        return int(value) if _is_integer(value) else float(value)
+        return int(value) if _is_integer(value.decode()) else float(value)
     return value
 
 
@@ -265,7 +265,7 @@ class JsonTypes:
 
 def _json_type(kind: type, first: Seen) -> pa.DataType:
     if kind is Number:
-        return pa.int64() if _is_integer(first.value) else pa.float64()
+        return pa.int64() if _is_integer(first.value.decode()) else pa.float64()
     return _JSON_TYPES[kind]
 
 

@@ -2,8 +2,8 @@
 `lakelog scan --output json`; and converts their values to a type, exactly or not at all.
 
 Python's own parser reads them. Arrow's reads no arrays, names no lines, takes 1.0 and
-9007199254740993 for doubles, loses the zone of a time, and stops at "NaN". Numbers stay texts until
-their type is known, so none is rounded, and the rules for csv (`texts`) hold for them, too.
+9007199254740993 for doubles, loses the zone of a time, and stops at "NaN". Numbers stay digits
+until their type is known, so none is rounded, and the rules for csv (`texts`) hold for them, too.
 """
 
 from __future__ import annotations
@@ -161,10 +161,7 @@ def _unreadable(source: Source, line: int, problem: str) -> UsageError:
 # --- Values ---------------------------------------------------------------------------------------
 
 
-class Number(str):
-    """A number of JSON, as its text."""
-
-    __slots__ = ()
+Number: Final = bytes  # the digits of a number: JSON has no other bytes, and str stays text
 
 
 def load(text: str) -> Any:
@@ -205,7 +202,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=Number
+    object_pairs_hook=_object,
+    parse_float=str.encode,
+    parse_int=str.encode,
+    parse_constant=str.encode,
 )
 _scan: Final[Any] = vars(_DECODER)["scan_once"]
 
