@@ -52,7 +52,7 @@ $(VENV)/.node: tests/servers/package.json | $(BIN)/python
 	fi
 
 # Hadoop's connector to S3, from Maven Central. Where that can't be reached its tests are skipped, except in CI.
-$(VENV)/.s3a: spark/packages.py | $(VENV)/.dev
+$(VENV)/.s3a: spark/session.py | $(VENV)/.dev
 	@$(BIN)/python tests/spark/fetch_s3a.py $(VENV)/ivy >$(VENV)/s3a.log 2>&1 && touch $@ \
 	  || echo "hadoop-aws can't be fetched (see $(VENV)/s3a.log): the tests of Spark on S3A will be skipped."
 

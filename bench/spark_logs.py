@@ -13,7 +13,7 @@ from typing import Any
 import lakelog.spark
 import spark_peers as peers
 import tables
-from lakelog.spark.janino import compile_texts, new_instance
+from lakelog.spark.jvm import compile_texts, new_instance
 
 Road = Callable[[], Any]  # opens the table anew
 COLUMNS = "id bigint, at timestamp, temp double, name string"
@@ -74,7 +74,7 @@ public class Fill {
 
 @cache  # py4j finds methods by the name of a class: there must be one
 def filler(context: Any) -> Any:
-    return new_instance(context._gateway, compile_texts(context._jvm, [FILL]).loader, "Fill")
+    return new_instance(context._gateway, compile_texts(context._jvm, [FILL])[0], "Fill")
 
 
 def iceberg_table(spark: Any, name: str, files: int) -> None:

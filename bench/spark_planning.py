@@ -38,7 +38,7 @@ import spark_logs
 import spark_peers as peers
 import tables
 from lakelog.catalog.data.parquet import footer_digest
-from lakelog.spark import file_index, parquet_paths
+from lakelog.spark import file_index, native
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.session import session
@@ -79,7 +79,7 @@ def by_paths(spark, files, tasks: str):
 def measure(spark, files, repeat: int) -> dict[str, float]:
     ways = {
         "file index": lambda: file_index.relation(spark, schema=SCHEMA, files=known_files(files)),
-        "parquet_paths (8 listing tasks)": lambda: parquet_paths.relation(
+        "parquet_paths (8 listing tasks)": lambda: native.relation_of_paths(
             spark, schema=SCHEMA, files=known_files(files)
         ),
         "spark.read.parquet(*paths)": lambda: by_paths(spark, files, SPARKS_OWN),

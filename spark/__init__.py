@@ -4,10 +4,9 @@ data source, of streams too, `files_read` tells what a query skips, `SparkEngine
 maintenance. pyspark is imported only when one of them is called.
 """
 
-from .changes import changes
 from .engine import SparkEngine
 from .file_index import files_read
-from .read import read
+from .read import changes, read
 from .session import register, session
 from .sql_catalog import attach, create_views, detach
 from .stages import Stages

@@ -1,31 +1,39 @@
 """Spark as an engine of maintenance: the same thing is done to many items, by executors.
 
 Jobs are of a few thousand items at most, two of them at a time, so that neither the driver nor a
-task ever holds the results of all.
+task ever holds the results of all. In a Python worker a task takes its share of the items, does
+them in threads, and sends back what came of each. An error of lakelog's is an answer: the driver
+raises it as if it had met it itself, and Spark doesn't try the task again and again. (Stores try
+again by themselves.)
 """
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from google.protobuf.message import Message
+
 from ..catalog.ambient import SYSTEM
-from ..catalog.parallel import SHARE
+from ..catalog.data.footers.pool import limit_pool
+from ..catalog.parallel import SHARE, each_in_parallel
+from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import LakelogError, MissingDependency, UsageError
-from .engine_task import Answer, Wave, answers
-from .hadoop_options import is_s3
-from .parcels import pack, unpack
-from .s3_identity import Identity
+from .access import Identity
+from .hadoop import is_s3
 from .stages import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from ..store import WideStore
@@ -222,3 +230,89 @@ class Openings:
 
 def _options(url: str, given: Options) -> Callable[[], Options]:
     return Identity(given).options if is_s3(url) else lambda: given
+
+
+# --- Tasks ----------------------------------------------------------------------------------------
+
+
+_PLACES = 8  # whose stores a worker keeps open
+
+
+@dataclass(frozen=True)
+class Wave:
+    """What the tasks of one job are told. Never shows what opens the stores.
+
+    Attributes:
+        prepare: See `Engine.each`.
+        openings: What opens the stores, packed.
+        shares: The items of each task, packed.
+    """
+
+    prepare: Callable[..., Callable[[Any], Any]]
+    openings: bytes
+    shares: tuple[bytes, ...]
+
+    def __repr__(self) -> str:
+        return f"Wave({len(self.shares)} tasks)"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a task's items, in order, as far as the first error."""
+
+    results: list[Any]
+    error: LakelogError | None = None
+
+
+def answers(wave: Wave, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The answer to each number of a share, as `DataFrame.mapInArrow` calls it."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            told = pack(answer(wave, number))
+            columns = [pa.array([number], pa.int64()), pa.array([told], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, names=["share", "told"])
+
+
+def answer(wave: Wave, number: int) -> Answer:
+    """The answer to one share."""
+    limit_pool(1)  # each core has a worker of its own
+    results: list[Any] = []
+    try:
+        function = wave.prepare(*_opened(wave.openings))
+        for one in each_in_parallel(function, unpack(wave.shares[number])):
+            results.append(one)
+    except LakelogError as error:
+        return Answer(results, error)
+    return Answer(results)
+
+
+@lru_cache(_PLACES)
+def _opened(openings: bytes) -> Sequence[WideStore]:
+    return [opening.open() for opening in unpack(openings)]
+
+
+# --- Serialization --------------------------------------------------------------------------------
+
+
+unpack = pickle.loads
+
+
+def pack(value: object) -> bytes:
+    """The bytes of a value, for `unpack`."""
+    sink = io.BytesIO()
+    _Pickler(sink, pickle.HIGHEST_PROTOCOL).dump(value)
+    return sink.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if not isinstance(value, Message):
+            return NotImplemented
+        return _message, (type(value).DESCRIPTOR.name, value.SerializeToString())
+
+
+def _message(name: str, body: bytes) -> Message:
+    found: Message = getattr(wire, name).FromString(body)
+    return found

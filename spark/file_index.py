@@ -5,11 +5,11 @@ nothing.
 and the exact sizes, so they are handed to Spark as an index of its own, in one call, and Spark's
 native Parquet reader does the rest: column pruning, row-group push-down, splits, `_metadata`.
 
-In the tasks each file is held against the log before it is read (`relation_java`).
+In the tasks each file is compared with the log before it is read (`task_java`).
 
 This needs the JVM of a classic session. Where there is none (Spark Connect), or where a Spark to
 come has changed the internals that the index stands on, `SparkUnsupported` is raised and
-`parquet_paths.relation` serves.
+`native.relation_of_paths` serves.
 """
 
 from __future__ import annotations
@@ -24,20 +24,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from ..errors import SparkUnsupported
-from .file_index_java import FILE_INDEX
 from .filters_java import FILTERS
-from .janino import compile_texts, new_instance
-from .jvm_errors import told_apart
-from .kept_stores_java import KEPT_STORES, KEPT_STORES_CLASS, STORE, STORE_CLASS
+from .jvm import compiled, typed_errors
 from .known_files import pack
-from .relation_java import (
-    CHECKED_READ,
-    CHECKED_READ_CLASS,
-    FACTORY_CLASS,
-    PARQUET_FORMAT,
-    PUSHED_FILTERS,
-    RELATION_FACTORY,
-)
+from .relation_java import FACTORY_CLASS, RELATION
+from .task_java import TASK_CLASSES, TASK_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,32 +36,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from .access import S3Settings
+    from .filters import FileSkipper
     from .known_files import KnownFiles
-    from .s3_settings import S3Settings
-    from .skipping import FileSkipper
 
 SETTINGS_NAME: Final = "lakelog.read"
-_IN_TASKS: Final = (CHECKED_READ_CLASS, KEPT_STORES_CLASS, STORE_CLASS)
-
-
-class _Compiled(NamedTuple):
-    """What was compiled for a JVM: one time, for py4j finds methods by the name of a class.
-
-    Attributes:
-        gateway: To that JVM; kept, so that its identity can't be taken over by another one's.
-        factory: Makes relations.
-        task_code: By their names, the classes that run in the tasks.
-        told: The contexts whose executors were given it; at most one is alive.
-    """
-
-    gateway: Any
-    factory: Any
-    task_code: Mapping[str, bytes]
-    told: list[Any]
-
-
-_compiled: list[_Compiled] = []
-_compiling = Lock()  # two threads may make the first frames of a session
+_sent_to: Final[list[Any]] = []  # the context whose executors have the code; at most one is alive
+_sending: Final = Lock()
 
 
 def relation(
@@ -118,7 +90,7 @@ def relation(
     factory = _factory(spark)
     further, values = partitions or (StructType([]), pa.table({}))
     body = pack(files, values)
-    with told_apart(f"the index of {files.num_rows:,} files"):
+    with typed_errors(f"the index of {files.num_rows:,} files"):
         given = spark._jvm.java.util.HashMap()
         for name, value in (options or {}).items():
             given.put(name, value)
@@ -185,32 +157,14 @@ def files_read(frame: DataFrame) -> FilesRead:
 def _factory(spark: SparkSession) -> Any:
     if getattr(spark, "_jsparkSession", None) is None:
         raise SparkUnsupported("Spark Connect gives no access to the JVM")
-    with _compiling:
-        return _factory_of(spark)
-
-
-def _factory_of(spark: SparkSession) -> Any:
     context = spark.sparkContext
-    with told_apart(f"the file index doesn't compile on Spark {spark.version}"):
-        found = next((one for one in _compiled if one.gateway is context._gateway), None)
-        if found is None:
-            found = _compile(context)
-            _compiled[:] = [found]  # a process has one JVM at a time
-        if not any(told is context for told in found.told):
-            _send(context, found.task_code)
-            found.told[:] = [context]
-        return found.factory
-
-
-def _compile(context: Any) -> _Compiled:
-    texts = (
-        CHECKED_READ, KEPT_STORES, STORE, FILTERS, FILE_INDEX, PUSHED_FILTERS, PARQUET_FORMAT,
-        RELATION_FACTORY,
-    )  # fmt: skip
-    gateway = context._gateway
-    made = compile_texts(gateway.jvm, texts, keep=_IN_TASKS)
-    factory = new_instance(gateway, made.loader, FACTORY_CLASS)
-    return _Compiled(gateway, factory, made.code, [])
+    texts = (TASK_CODE, FILTERS, RELATION)
+    with _sending, typed_errors(f"the file index doesn't compile on Spark {spark.version}"):
+        made = compiled(context._gateway, FACTORY_CLASS, texts, keep=TASK_CLASSES)
+        if not any(sent is context for sent in _sent_to):
+            _send(context, made.code)
+            _sent_to[:] = [context]
+        return made.entry
 
 
 def _send(context: Any, code: Mapping[str, bytes]) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ..catalog.data.parquet import UNKNOWN_DIGEST
 from ..catalog.format.columns import array, column, numbers, one_chunk, text_scalar
-from .urls import hadoop_scheme, split_scheme
+from .hadoop import hadoop_scheme, split_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

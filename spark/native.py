@@ -2,14 +2,20 @@
 
 Files are sorted by what has to be done to them. Whatever the native reader resolves by itself (a
 column that is missing, in another place, or narrower) goes into one relation with the table's
-schema; only files that need a cast in Spark or a fill get a relation of theirs, and a union joins
-them.
+schema; only files that need a cast in Spark or a fill get a relation of their own, and a union
+joins them. Names and types that the reader would mix up are refused.
+
+Where there is no index of files (`file_index`), as on Spark Connect, and on a Spark whose internals
+have changed, Spark gets the paths alone and looks each of them up: two requests for each file when
+planning.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,20 +23,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from ..errors import InvalidSchema, SparkUnsupported
-from . import file_index, parquet_paths
-from .arrow_casts import convert
-from .arrow_types import any_part, is_direct, read_type, spark_type, storage
-from .column_names import (
-    check_names,
-    check_row_numbers,
-    check_times,
-    is_case_sensitive,
-    is_there,
-)
-from .known_files import hadoop_files
-from .partition_columns import PLACE_COLUMN
-from .skipping import FileSkipper
+from ..errors import InvalidPath, InvalidSchema, SparkUnsupported
+from . import file_index
+from .arrow_types import any_part, convert, is_direct, is_list, read_type, spark_type, storage
+from .filters import FileSkipper
+from .known_files import hadoop_files, paths_of
+from .selection import PLACE_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,13 +36,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+    from .access import S3Settings
     from .file_groups import FileGroup
+    from .filters import Judge
     from .known_files import KnownFiles
-    from .s3_settings import S3Settings
-    from .skipping import Judge
 
 FILE_INDEX_SWITCH = "LAKELOG_SPARK_FILE_INDEX"
-"""Set to `off` in the environment, it makes every read go by `parquet_paths`."""
+"""Set to `off` in the environment, it makes every read go by paths alone."""
 
 # Whatever the session says: rows are right, or there is an error. Parquet readers verify the
 # checksums of pages, which lakelog writes, only if they are told to. And Parquet has no calendar
@@ -150,7 +148,7 @@ def read_files(
             that differ in case only while Spark doesn't tell them apart.
         SparkUnsupported: There are settings, and no file index to be told them.
 
-    Requests: none when planned on a classic session; see `parquet_paths.relation` for the other.
+    Requests: none when planned on a classic session; see `relation_of_paths` for the other.
     """
     request = _Request(target, {**(options or {}), **_RIGHT_OR_ERROR}, check, judge, settings, cut)
     exact_case = is_case_sensitive(spark)
@@ -305,7 +303,7 @@ def _scan(
         # Options of a source stand in plans, and each path would be opened by a connector of its
         # own.
         raise SparkUnsupported(f"{FILE_INDEX_SWITCH} is off, so Spark can't be given credentials")
-    return parquet_paths.relation(
+    return relation_of_paths(
         spark, schema=schema, files=files, options=options, float_bounds=not request.check()
     )
 
@@ -332,3 +330,189 @@ def _union(frames: list[DataFrame]) -> DataFrame:
 def _empty(spark: SparkSession, request: _Request) -> DataFrame:
     columns = [_column(_ColumnPlan(name, None), request) for name in request.target.names]
     return spark.range(0).select(*columns)
+
+
+# --- Relations by paths ---------------------------------------------------------------------------
+
+
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+# Spark makes a task of each path, up to this number. Ten thousand tasks cost twenty times the
+# listing itself.
+_TASKS = "8"
+# What Hadoop's globs give a meaning to. Spark has an option against globbing; Connect ignores it,
+# and then `a*.parquet` reads other files too.
+_GLOB = re.compile(r"([\[\]{}*?\\])")
+# Of floats dictionaries and Bloom filters tell -0.0 from 0.0, which are equal for Spark; bounds in
+# footers and page indexes ignore NaN, which is greater than all else for Spark. And the value that
+# a decimal, a date or a time is compared with may reach the reader as another one
+# (`relation_java`). Spark's reader heeds these options per read, and for all columns alike.
+_FLOATS = ('"float"', '"double"')
+_MOVED = ('"decimal(', '"date"', '"timestamp')
+_EXACT = {
+    "parquet.filter.dictionary.enabled": "false",
+    "parquet.filter.bloom.enabled": "false",
+}
+_WITHOUT_BOUNDS = {
+    "parquet.filter.stats.enabled": "false",
+    "parquet.filter.columnindex.enabled": "false",
+}
+
+
+def relation_of_paths(
+    spark: SparkSession,
+    *,
+    schema: StructType,
+    files: KnownFiles,
+    options: Mapping[str, str] | None = None,
+    float_bounds: bool = True,
+) -> DataFrame:
+    """Make a DataFrame that reads exactly these Parquet files, by their paths alone.
+
+    Args:
+        spark: A session of any kind, Connect included.
+        schema: What to read; the native reader must accept it for every file.
+        files: As the log knows them, at least one. Spark looks them up again and takes whatever it
+            finds: the caller holds them against the log (`catalog.data.footers.read`).
+        options: Options of the Parquet source, for this read alone.
+        float_bounds: Whether a file may have bounds of floats: then none are used, if there are
+            floats to read.
+
+    Raises:
+        InvalidPath: A file's name starts with `_` or `.`: Spark would leave it out without a word.
+
+    Requests: one HEAD and one LIST for each file, now (Connect may repeat them).
+    """
+    paths = paths_of(files)
+    for path in paths:
+        if path.rpartition("/")[2].startswith(("_", ".")):
+            raise InvalidPath(
+                "Spark leaves out files whose names start with '_' or '.', without a word",
+                key=path,
+                hint="Read on a classic session, where the file index takes such names",
+            )
+    # No partition discovery: `day=1` in a path is no column here.
+    settings = dict(options or {}) | {"recursiveFileLookup": "true"}
+    kinds = schema.json()
+    are_moved = any(kind in kinds for kind in _MOVED)
+    if are_moved or any(kind in kinds for kind in _FLOATS):
+        settings |= _EXACT | (_WITHOUT_BOUNDS if are_moved or float_bounds else {})
+    with _few_listing_tasks(spark):
+        reader = spark.read.schema(schema).options(**settings)
+        frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path in paths))
+        _ = frame.schema  # Connect looks the files up only when asked, and then keeps the answer
+        return frame
+
+
+@contextmanager
+def _few_listing_tasks(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(_LISTING_TASKS)
+    spark.conf.set(_LISTING_TASKS, _TASKS)
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTING_TASKS, before)
+
+
+# --- What the reader would mix up -----------------------------------------------------------------
+
+
+_CASE = "spark.sql.caseSensitive"
+_TIME = "spark.sql.timeType.enabled"
+_ROW_NUMBERS = "_tmp_metadata_row_index"
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Whether the session tells names apart by case."""
+    return str(spark.conf.get(_CASE)).lower() == "true"
+
+
+def check_names(target: pa.Schema, *, exact_case: bool) -> None:
+    """Refuse a schema that the session, as it is set up, would mix up.
+
+    Raises:
+        InvalidSchema: Names that differ in case only (or not at all).
+    """
+    _check_distinct(target.names, "", exact_case=exact_case)
+    for field in target:
+        _check_nested(field.type, field.name, exact_case=exact_case)
+
+
+def check_times(spark: SparkSession, target: pa.Schema) -> None:
+    """Refuse times of day where Spark has them off: its own reader rejects them then.
+
+    Raises:
+        InvalidSchema: Names the column.
+    """
+    from pyspark.sql import types
+
+    cure = f"Set {_TIME}=true" if hasattr(types, "TimeType") else "Use Spark 4.1 or later"
+    for field in target:
+        if any_part(field.type, kinds.is_time) and not _has_times(spark):
+            raise InvalidSchema(
+                f"Column {field.name!r} is {field.type}, and this session has no times of day",
+                hint=f"{cure}, or leave the column out",
+            )
+
+
+def check_row_numbers(names: Sequence[str]) -> None:
+    """Refuse a name under which Spark's own Parquet reader gives the numbers of rows.
+
+    Raises:
+        InvalidSchema: Names the column.
+    """
+    for name in names:
+        if name.lower() == _ROW_NUMBERS:
+            raise InvalidSchema(
+                f"Spark's own reader takes column {name!r} for the numbers of rows",
+                hint="Leave the column out, or read it with snapshot.scan()",
+            )
+
+
+def is_there(schema: pa.Schema, name: str, *, exact_case: bool) -> bool:
+    """Whether files of this schema have the column, under exactly this name.
+
+    Raises:
+        InvalidSchema: They have it, and another that Spark takes for the same.
+    """
+    if name not in schema.names:
+        return False
+    if not exact_case:
+        alike = [each for each in schema.names if each.lower() == name.lower()]
+        _check_distinct(alike, "", exact_case=False)
+        _check_nested(schema.field(name).type, name, exact_case=False)
+    return True
+
+
+def _check_nested(kind: pa.DataType, where: str, *, exact_case: bool) -> None:
+    kind = storage(kind)
+    if is_list(kind):
+        _check_nested(kind.value_type, where, exact_case=exact_case)
+    elif kinds.is_map(kind):
+        _check_nested(kind.item_type, where, exact_case=exact_case)
+    elif kinds.is_struct(kind):
+        _check_distinct([each.name for each in kind], f"{where}.", exact_case=exact_case)
+        for each in kind:
+            _check_nested(each.type, f"{where}.{each.name}", exact_case=exact_case)
+
+
+def _check_distinct(names: Sequence[str], prefix: str, *, exact_case: bool) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        key = name if exact_case else name.lower()
+        if key in seen:
+            raise InvalidSchema(
+                f"Spark takes columns {prefix + seen[key]!r} and {prefix + name!r} for one",
+                hint=f"Set {_CASE}=true, or leave one of them out",
+            )
+        seen[key] = name
+
+
+def _has_times(spark: SparkSession) -> bool:
+    from pyspark.sql import types
+
+    if not hasattr(types, "TimeType"):
+        return False
+    try:
+        return str(spark.conf.get(_TIME)).lower() == "true"
+    except Exception:  # a Spark that knows no such setting: the type is simply there
+        return True

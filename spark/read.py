@@ -1,47 +1,45 @@
-"""A table of a cut as a Spark DataFrame.
+"""A table as a Spark DataFrame: its rows at one cut, or what changed between two.
 
 The snapshot is resolved here, once; what Spark gets is a list of files with their sizes, so a
 DataFrame reads the same rows however often it is used, and planning asks the store for nothing.
 Where Spark has no connector for the store, the Python data source reads the same cut.
+
+Source: docs/spark.md; docs/changing.md, "What changed, row by row".
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import warnings
+from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..catalog.changing import cut_of
 from ..catalog.data.footers.read import check_file
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.parallel import parallel
-from ..errors import (
-    InvalidPredicate,
-    InvalidSchema,
-    InvalidUrl,
-    LakelogError,
-    SparkUnsupported,
-)
+from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, SparkUnsupported
 from ..store.places import is_url, split
 from . import file_index
 from .access import Access
 from .arrow_types import spark_schema
-from .column_names import check_names, is_case_sensitive
-from .file_groups import file_groups
-from .native import is_switched_off, read_files
-from .partition_columns import known_values
-from .registration import register_source
+from .file_groups import file_groups, known_values
+from .hadoop import supports_url
+from .native import check_names, is_case_sensitive, is_switched_off, read_files
 from .selection import Selection, selection
 from .source_options import json_text
-from .urls import supports_url
-from .versions import ASKS_WHOM_IT_CAN, NO_COLUMNS, is_older
+from .versions import ASKS_WHOM_IT_CAN, NO_COLUMNS, check_spark, is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from ..catalog.changing import AsOf
     from ..catalog.data.file_part import FilePart
@@ -247,10 +245,146 @@ def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) 
 def _by_source(spark: SparkSession, access: Access, asked: Selection) -> DataFrame:
     if is_older(spark.version, NO_COLUMNS) and not asked.given.names:
         return _by_source(spark, access, replace(asked, with_writer=True)).select()
+    return _source(spark, access, asked.options | {"native": "false"}).load(access.catalog.url)
+
+
+def _source(spark: SparkSession, access: Access, options: Mapping[str, str]) -> DataFrameReader:
+    """The reader of the data source in Python."""
     register_source(spark)
-    reader = spark.read.format("lakelog").options(**asked.options, native="false")
+    reader = spark.read.format("lakelog").options(**options)
     if access.storage_options:
         reader = reader.option("storageOptions", json_text(access.storage_options))
     if access.location_options:
         reader = reader.option("locationOptions", json_text(access.location_options))
-    return reader.load(access.catalog.url)
+    return reader
+
+
+# --- Changes --------------------------------------------------------------------------------------
+
+
+def changes(  # noqa: PLR0917 - as `Catalog.changes` is called
+    spark: SparkSession,
+    url: str,
+    database: str,
+    table: str,
+    since: AsOf,
+    until: AsOf = None,
+    *,
+    columns: Sequence[str] | None = None,
+    net: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    location_options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> DataFrame:
+    """The rows that were inserted and deleted between two points in time, as `Catalog.changes`
+    gives them. The DataFrame keeps the cuts, however often it is used.
+
+    Args:
+        spark: Any session, classic or Connect.
+        url: The catalog's root, as `lakelog.open_catalog` takes it, and as all executors reach it.
+        since, until: A time, a token, or a revision by writer; `until` None: the newest.
+        columns: Of the table, in this order; None: all.
+        net: Leave out rows that came and went again between. False: what every commit did.
+        storage_options, location_options: As for `open_catalog`.
+    Returns:
+        `_change` (insert or delete), `_writer`, `_revision` and `_committed_at` of the commit, then
+        the columns of `Catalog.changes`. Rows come in no order.
+    Raises:
+        As `Catalog.changes`; InvalidSchema for a type that Spark doesn't have.
+    Requests: Here and again when it is used those of `Catalog.changes`, but for reading rows.
+    """
+    import pyarrow as pa
+
+    from ..catalog.read.step_rows import ABOUT
+
+    access = Access.of(spark, url, storage_options, location_options)
+    catalog = access.catalog
+    end = catalog.snapshot(database, until).token
+    begin = cut_of(database, catalog._earlier(database, since, None, whole=False))
+    # Before the first commit there is nothing that a token could name.
+    start = begin.token if begin.writers else _point_text(since)
+    found = catalog._changes(database, table, start, end, columns, net=net)
+    options = {
+        "readChangeFeed": "true", "database": database, "table": table, "net": str(net),
+        "since": start, "until": end,
+    }  # fmt: skip
+    if columns is not None:
+        options["columns"] = json.dumps(list(columns))
+    given = pa.schema([*ABOUT, *found.projection.given])
+    return _source(spark, access, options).schema(spark_schema(given)).load(catalog.url)
+
+
+def _point_text(since: AsOf) -> str:
+    """A point in time before the first commit, as options say it."""
+    if isinstance(since, dt.datetime):
+        return since.isoformat()
+    if isinstance(since, Mapping):
+        return ",".join(f"{writer}={revision}" for writer, revision in since.items())
+    return str(since)
+
+
+# --- The data source ------------------------------------------------------------------------------
+
+
+_REDACTED = "spark.sql.redaction.options.regex"
+_SECRETS = "(?i)(storage|location)options"
+# What a server of Connect is asked for stands in its event log and its UI, line by line; each
+# option there is a line of its name and one of its value.
+_REDACTED_TEXTS = ("spark.sql.redaction.string.regex", "spark.redaction.string.regex")
+_SECRET_LINES = r"(?i)(storage|location)options[^\n]*(\n\s*value: [^\n]*)?"
+
+
+def register_source(spark: SparkSession) -> None:
+    """Make the source in Python known, and its storage options secrets in plans.
+
+    Raises:
+        SparkUnsupported: This Spark is too old.
+    """
+    check_spark()
+    from pyspark.errors import AnalysisException
+    from pyspark_lakelog import DefaultSource
+
+    try:
+        with _active(spark):
+            spark.dataSource.register(DefaultSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise  # else Spark 4.0 has found it alone, and registers none in its place
+    # CREATE VIEW ... USING shows its options in plans, but for those that this matches.
+    _hide(spark, _SECRETS, _REDACTED)
+    if not hasattr(spark, "_jsparkSession"):
+        _hide(spark, _SECRET_LINES, *_REDACTED_TEXTS)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a classic session the active one of this thread: whether there is such a source already,
+    Spark asks the active one, whichever is to be given it."""
+    own = getattr(spark, "_jsparkSession", None)
+    if own is None:
+        yield
+        return
+    sessions = spark._get_j_spark_session_class(spark._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(own)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _hide(spark: SparkSession, secrets: str, setting: str, *fallbacks: str) -> None:
+    """Add an expression to a setting that says what Spark hides.
+
+    Args:
+        fallbacks: Settings that hold where this one isn't set; none where Spark has a value.
+    """
+    if fallbacks:
+        told = (spark.conf.get(name, None) for name in (setting, *fallbacks))
+        hidden = next((one for one in told if one), "")
+    else:  # with a default of ours, Spark's own would be passed over
+        hidden = spark.conf.get(setting) or ""
+    if secrets not in hidden:
+        spark.conf.set(setting, f"{hidden}|{secrets}" if hidden else secrets)

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from ..catalog.where.sql import to_sql
 from ..errors import UsageError, some_names
-from .partition_columns import FILE_COLUMN, PLACE_COLUMN, WRITER_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +21,15 @@ if TYPE_CHECKING:
     from ..catalog.read.judged import JudgedFiles
     from ..catalog.read.row_filter import RowFilter
     from ..catalog.snapshot import Snapshot
+
+WRITER_COLUMN: Final = "_writer"
+"""The column that tells whose a row is, where a user asks for it."""
+
+FILE_COLUMN: Final = "__lakelog_file"
+"""The column that names the file of a row, for DELETE, UPDATE and MERGE: its writer, `/`, its
+key."""
+PLACE_COLUMN: Final = "__lakelog_place"
+"""The column that tells the number of a row in its file."""
 
 # What to do where a file of a cut isn't there any more.
 GONE: Final = (
@@ -199,3 +207,8 @@ def _checked(asked: Selection) -> Selection:
             hint="Leave with_writer out, or that column by columns=",
         )
     return asked
+
+
+def owner_of(file: str) -> str:
+    """The writer that a value of `FILE_COLUMN` names."""
+    return file.partition("/")[0]

@@ -1,5 +1,5 @@
 """`format("lakelog")`: a Python data source, which reads by fsspec and yields Arrow. How it writes
-is in `write_source`.
+is in `write_source`, how it streams in `stream_source` and `stream_sink`.
 
 On classic sessions Spark's own reader takes its place where it can (`swap`); what is here serves
 elsewhere: on Spark Connect, and where Spark has no connector for the store.
@@ -16,16 +16,24 @@ from typing import TYPE_CHECKING, Any, Final
 import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ..catalog.format.cut import parse_token
 from ..catalog.points import point_in_time
 from ..errors import ObjectNotFound, UsageError
 from ..store.places import is_url
-from .arrow_batches import as_spark, exchanged
-from .file_tasks import Share, packs, share
-from .partition_columns import FILE_COLUMN, PLACE_COLUMN, WRITER_COLUMN
-from .promises import refuse_promises
-from .selection import GONE, Selection, selection
-from .source_options import SourceAccess, flag, names, need, refuse_unknown
-from .stream_options import changes_options, is_followed, stream_options
+from .arrow_types import as_spark, exchanged
+from .selection import FILE_COLUMN, GONE, PLACE_COLUMN, WRITER_COLUMN, Selection, selection
+from .source_options import (
+    SourceAccess,
+    changes_options,
+    flag,
+    is_followed,
+    names,
+    need,
+    refuse_not_null,
+    refuse_unknown,
+    stream_options,
+)
+from .source_tasks import Share, cut_words, packs, read_task, share, step_tasks, told_whose
 from .versions import check_no_columns, check_stream_sink, check_stream_source
 
 if TYPE_CHECKING:
@@ -36,8 +44,10 @@ if TYPE_CHECKING:
 
     from ..catalog.changing import AsOf
     from ..catalog.data.scan import Projection
+    from ..catalog.read.changes import Changes
     from ..catalog.snapshot import Snapshot
     from ..store import Store
+    from .source_options import Followed
     from .stream_sink import LakelogStreamWriter
     from .stream_source import LakelogStreamReader
     from .write_source import LakelogWriter
@@ -79,7 +89,7 @@ class LakelogDataSource(DataSource):
         from .arrow_types import spark_schema
 
         if is_followed(self.options):
-            from .followed import followed_schema
+            from .stream_table import followed_schema
 
             self._token, found = followed_schema(self.options)
             return found
@@ -91,13 +101,11 @@ class LakelogDataSource(DataSource):
         """The reader of the cut, or of what changed between two.
 
         Raises:
-            UsageError: The schema promises that something has no null.
+            UsageError: The schema has a NOT NULL.
         Requests: those of `Catalog.snapshot`.
         """
-        refuse_promises(schema)
+        refuse_not_null(schema)
         if is_followed(self.options):
-            from .changes_source import LakelogChangesReader
-
             return LakelogChangesReader(changes_options(self.options), schema, self._token)
         return LakelogReader(self.asked(), schema, self.access())
 
@@ -106,9 +114,9 @@ class LakelogDataSource(DataSource):
 
         Raises:
             SparkUnsupported: This Spark can't have one.
-            UsageError: The schema promises that something has no null.
+            UsageError: The schema has a NOT NULL.
         """
-        refuse_promises(schema)
+        refuse_not_null(schema)
         asked = stream_options(self.options)
         check_stream_source(pyspark.__version__)
         from .stream_source import LakelogStreamReader
@@ -326,3 +334,65 @@ def _pack(fields: list[pa.Field]) -> bytes:
     from ..catalog.format.schema import pack_schema
 
     return pack_schema(pa.schema(fields))
+
+
+# --- Changes --------------------------------------------------------------------------------------
+
+
+class LakelogChangesReader(DataSourceReader):
+    """Reads what changed.
+
+    Args:
+        asked: Between which points, of which table.
+        schema: What Spark asks for.
+        newest: The cut of when the frame was made: where the changes end if nothing else is said.
+    """
+
+    def __init__(self, asked: Followed, schema: StructType, newest: str | None) -> None:
+        if not asked.feed:
+            raise UsageError(
+                "since and until are for changes and streams, and this is a read of rows",
+                key="since",
+                hint="Add .option('readChangeFeed', 'true'), or use asOf, or readStream",
+            )
+        self._asked = asked
+        self._schema = schema
+        self._until = asked.until or newest
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The steps between, packed into tasks.
+
+        Requests: Those of `Catalog.changes`, but for reading rows.
+        """
+        found = self._found()
+        return told_whose(step_tasks(found.found, found.projection), self._whose())
+
+    def _whose(self) -> str:
+        """Which changes these are, and what to do where a file of them is gone."""
+        since, until = (_words(text or "") for text in (self._asked.since, self._until))
+        return (
+            f"The changes of table {self._asked.table!r} of {self._asked.database!r} from {since} "
+            f"to {until} are read. Ask for those since a later cut, and keep history for longer "
+            "than changes are asked for (lakelog prune --keep-days)"
+        )
+
+    def _found(self) -> Changes:
+        asked = self._asked
+        until = None if self._until is None else point_in_time(self._until)
+        since = point_in_time(asked.since)
+        catalog = asked.access.open()
+        columns = None if asked.columns is None else list(asked.columns)
+        return catalog._changes(asked.database, asked.table, since, until, columns, net=asked.net)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task.
+
+        Raises, Requests: As `read_task`.
+        """
+        return read_task(self._asked.access, partition, self._schema, about=True)
+
+
+def _words(point: str) -> str:
+    """A point in time; of a token its revisions."""
+    found = point_in_time(point) if point else None
+    return cut_words(parse_token(found)) if isinstance(found, str) else point or "now"

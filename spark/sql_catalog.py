@@ -30,20 +30,16 @@ from ..errors import (
     UsageError,
 )
 from .access import Access
+from .arrow_types import arrow_schema
 from .filters_java import FILTERS
-from .janino import compile_texts, first_line, new_instance
-from .jvm_errors import told_apart
-from .partition_columns import FILE_COLUMN, PLACE_COLUMN
+from .jvm import compiled, first_line, typed_errors
 from .read import frame_of
-from .selection import selection
-from .sql_catalog_java import CATALOG, INSTALLER, INSTALLER_CLASS
-from .sql_change_java import CHANGE, DELTA, OPERATION, PLACE, REFRESH, STRATEGY
+from .selection import FILE_COLUMN, PLACE_COLUMN, selection
 from .sql_changes import Statement, change
-from .sql_table_java import ASK, TABLE, WRITE
+from .sql_java import INSTALLER_CLASS, SQL
 from .stages import watched
 from .swap import add_rule
 from .write import write
-from .write_types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,12 +55,8 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPARKS_OWN: Final = ("spark_catalog", "system", "session", "builtin")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_TEXTS: Final = (  # each may use those before
-    ASK, PLACE, DELTA, OPERATION, WRITE, TABLE, CATALOG, FILTERS, REFRESH, CHANGE, STRATEGY,
-    INSTALLER,
-)  # fmt: skip
+_TEXTS: Final = (FILTERS, SQL)
 _QUERIES: Final = 16  # that may be looked at at once, in threads of one session
-_installers: list[tuple[Any, Any]] = []  # of a gateway; a process has one JVM at a time
 
 
 def attach(
@@ -118,7 +110,7 @@ def attach(
     access = Access.of(spark, url, storage_options, location_options)
     installer, session = _installer(spark)
     add_rule(spark)
-    with told_apart(_unfit(spark)):
+    with typed_errors(_unfit(spark)):
         is_free = installer.isFree(session, name)
     if not is_free:
         raise InvalidName(
@@ -126,7 +118,7 @@ def attach(
         )
     ensure_callback_server_started(spark.sparkContext._gateway)
     answers = _Answers(spark, access, as_of, writer, progress)
-    with told_apart(_unfit(spark)):
+    with typed_errors(_unfit(spark)):
         installer.attach(session, name, answers, writer is not None)
 
 
@@ -139,7 +131,7 @@ def detach(spark: SparkSession, name: str) -> bool:
         SparkUnsupported: As `attach`.
     """
     installer, session = _installer(spark)
-    with told_apart(_unfit(spark)):
+    with typed_errors(_unfit(spark)):
         return bool(installer.detach(session, name))
 
 
@@ -188,19 +180,15 @@ def _installer(spark: SparkSession) -> tuple[Any, Any]:
             "Spark Connect gives no access to its catalogs",
             hint="Make views of the tables with lakelog.spark.create_views",
         )
-    gateway = spark.sparkContext._gateway
-    found = next((made for known, made in _installers if known is gateway), None)
-    if found is None:
-        try:
-            loader = compile_texts(gateway.jvm, _TEXTS, beside=add_rule(spark)).loader
-            found = new_instance(gateway, loader, INSTALLER_CLASS)
-        except Exception as error:
-            raise SparkUnsupported(
-                f"The catalog doesn't compile on Spark {spark.version}: {first_line(error)}",
-                hint="Make views of the tables with lakelog.spark.create_views",
-            ) from error
-        _installers[:] = [(gateway, found)]
-    return found, session
+    try:
+        beside = add_rule(spark)
+        made = compiled(spark.sparkContext._gateway, INSTALLER_CLASS, _TEXTS, beside=beside)
+    except Exception as error:
+        raise SparkUnsupported(
+            f"The catalog doesn't compile on Spark {spark.version}: {first_line(error)}",
+            hint="Make views of the tables with lakelog.spark.create_views",
+        ) from error
+    return made.entry, session
 
 
 class _Answers:

@@ -31,13 +31,12 @@ from ..catalog.read.delete_plan import parts_by_path
 from ..catalog.read.in_place import key_column
 from ..errors import CapabilityMissing, InvalidSchema, LakelogError, OperationConflict
 from .arrow_types import any_part
-from .change_task import Changed, ChangeJob, change_rows
-from .exact_filters import exact_text
-from .partition_columns import owner_of
+from .filters import exact_text
 from .row_batches import collected, numbered
+from .selection import owner_of
 from .source_options import json_text
 from .write import refuse_memory
-from .write_task import Job, parts
+from .write_task import Changed, ChangeJob, Job, change_rows, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,47 +12,26 @@ import pickle
 import warnings
 from pathlib import PurePath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import LakelogError, SparkOutOfMemory
 from ..store.places import is_url
 from . import file_index
 from .access import Access
-from .janino import compile_texts, first_line, new_instance
-from .jvm_errors import told_apart
+from .hadoop import supports_url
+from .jvm import compiled, first_line, typed_errors
 from .native import is_switched_off
-from .promises import PROMISES
 from .read import natively
-from .stream_options import is_followed
-from .swap_java import PRIVATE_FIELD, ROWS, RULE, RULES, RULES_CLASS, SOURCE_ROWS, SWAP, UNCHOSEN
-from .urls import supports_url
+from .source_options import is_followed
+from .swap_java import RULES, RULES_CLASS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from .source import LakelogDataSource
 
-_TEXTS: Final = (  # each may use those before
-    ROWS, PRIVATE_FIELD, SOURCE_ROWS, PROMISES, SWAP, UNCHOSEN, RULE, RULES,
-)  # fmt: skip
-
-
-class _Rules(NamedTuple):
-    """What was compiled for a JVM.
-
-    Attributes:
-        gateway: To that JVM; kept, so that its identity can't be taken over by another one's.
-        loader: The class loader that knows it.
-        rules: Gives the rule to sessions.
-    """
-
-    gateway: Any
-    loader: Any
-    rules: Any
-
-
-_compiled: list[_Rules] = []
-_compiling = Lock()
+_TEXTS: Final = (RULES,)
+_adding: Final = Lock()
 
 
 def add_rule(spark: SparkSession) -> Any:
@@ -65,17 +44,13 @@ def add_rule(spark: SparkSession) -> Any:
     """
     from pyspark.java_gateway import ensure_callback_server_started
 
-    with _compiling, told_apart(f"lakelog's rule doesn't fit Spark {spark.version}"):
+    with _adding, typed_errors(f"lakelog's rule doesn't fit Spark {spark.version}"):
         gateway = spark.sparkContext._gateway
-        found = next((one for one in _compiled if one.gateway is gateway), None)
-        if found is None:
-            loader = compile_texts(gateway.jvm, _TEXTS).loader
-            found = _Rules(gateway, loader, new_instance(gateway, loader, RULES_CLASS))
-            _compiled[:] = [found]  # a process has one JVM at a time
-        if not found.rules.areIn(spark._jsparkSession):
+        made = compiled(gateway, RULES_CLASS, _TEXTS)
+        if not made.entry.areIn(spark._jsparkSession):
             ensure_callback_server_started(gateway)
-            found.rules.add(spark._jsparkSession, _Answers(spark))
-        return found.loader
+            made.entry.add(spark._jsparkSession, _Answers(spark))
+        return made.loader
 
 
 class _Answers:

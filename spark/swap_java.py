@@ -1,28 +1,74 @@
-"""The Java texts of what takes the place of a table of lakelog's, of the SQL catalog or of
-`format("lakelog")`, in a plan of Spark's: the plan that `lakelog.spark.read` makes of its rows; and
-of the optimizer's rule that puts it there.
+"""The Java text of what takes the place of a table of lakelog's, of the SQL catalog or of
+`format("lakelog")`, in a plan of Spark's: the plan that `lakelog.spark.read` makes of its rows; of
+the optimizer's rule that puts it there; and of the check that no schema promises NOT NULL.
 """
 
 from __future__ import annotations
 
+from .source_options import NOT_NULL, NOT_NULL_HINT
+
 RULES_CLASS = "io.lakelog.spark.LakeRules"
-ROWS = """
+RULES = """
 package io.lakelog.spark;
 
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.WeakHashMap;
+import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.optimizer.BooleanSimplification$;
+import org.apache.spark.sql.catalyst.optimizer.CollapseProject$;
+import org.apache.spark.sql.catalyst.optimizer.ColumnPruning$;
+import org.apache.spark.sql.catalyst.optimizer.PruneFilters$;
+import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceData;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.datasources.SchemaPruning$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.slf4j.LoggerFactory;
+import scala.Function1;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.immutable.ArraySeq;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+import scala.runtime.BoxedUnit;
 
 /** A scan that knows its rows as a frame. */
 public interface LakeRows {
     Dataset rows();
 }
-"""
-# Some of what a session is made with has no public way in. A version of Spark that keeps it
-# otherwise must be refused when lakelog is installed, before it gives other rows.
-PRIVATE_FIELD = """
-package io.lakelog.spark;
 
-import java.lang.reflect.Field;
-
+// Some of what a session is made with has no public way in. A version of Spark that keeps it
+// otherwise must be refused when lakelog is installed, before it gives other rows.
 /** Private fields of Spark's classes. */
 public final class PrivateField {
     /** Returns the field of a class, or of one that it extends, if it is of this very type. */
@@ -40,32 +86,12 @@ public final class PrivateField {
             owner.getName() + " has no field " + name + " of type " + type.getName());
     }
 }
-"""
-# The source in Python was made by another process, which has fixed the cut: it comes here as that
-# process has pickled it. Its frame lives as long as Spark's own object for the source, and serves
-# while the session's settings are those that it was planned under: under others it may read
-# something else, or not be possible at all. Whatever goes wrong, other than that Python refuses,
-# leaves the table to the source, and Spark's log says why, once for each cause.
-SOURCE_ROWS = """
-package io.lakelog.spark;
 
-import java.lang.reflect.Field;
-import java.util.Collections;
-import java.util.HashSet;
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
-import java.util.WeakHashMap;
-import java.util.function.BiFunction;
-import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
-import org.apache.spark.sql.internal.SQLConf$;
-import org.slf4j.LoggerFactory;
-import scala.Option;
-
+// The source in Python was made by another process, which has fixed the cut: it comes here as that
+// process has pickled it. Its frame lives as long as Spark's own object for the source, and serves
+// while the session's settings are those that it was planned under: under others it may read
+// something else, or not be possible at all. Whatever goes wrong, other than that Python refuses,
+// leaves the table to the source, and Spark's log says why, once for each cause.
 public final class SourceRows {
     private static final int CAUSES = 100;
     private static final Set LOGGED = Collections.synchronizedSet(new HashSet());
@@ -119,24 +145,47 @@ public final class SourceRows {
         }
     }
 }
-"""
-SWAP = """
-package io.lakelog.spark;
 
-import org.apache.spark.sql.catalyst.expressions.Alias;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
-import scala.Function1;
-import scala.Option;
-import scala.collection.immutable.ArraySeq;
-import scala.collection.immutable.Nil$;
-import scala.collection.immutable.Seq;
-import scala.runtime.AbstractPartialFunction;
+// Extensions of Spark's can bring such checks, but must be on its class path when it starts. So one
+// is put where the session's analyzer keeps those that it was made with.
+public final class LakePromises extends scala.runtime.AbstractFunction1 {
+    /** Have a session's analyzer refuse them. */
+    public static void addTo(SparkSession session) throws Exception {
+        Analyzer analyzer = session.sessionState().analyzer();
+        Field field = PrivateField.of(analyzer.getClass(), "extendedCheckRules", Seq.class);
+        ArrayList checks = new ArrayList(CollectionConverters.asJava((Seq) field.get(analyzer)));
+        LakePromises check = new LakePromises();
+        checks.add(check);
+        field.set(analyzer, ArraySeq.unsafeWrapArray(checks.toArray(new Function1[0])));
+        if (!analyzer.extendedCheckRules().contains(check)) {
+            throw new NoSuchFieldException("The analyzer doesn't look at extendedCheckRules");
+        }
+    }
+
+    public Object apply(Object plan) {
+        for (Iterator each = ((LogicalPlan) plan).collectLeaves().iterator(); each.hasNext();) {
+            LogicalPlan leaf = (LogicalPlan) each.next();
+            boolean isSource = leaf instanceof DataSourceV2Relation
+                && SourceRows.isSource(((DataSourceV2Relation) leaf).table());
+            isSource = isSource || leaf instanceof StreamingRelationV2
+                && SourceRows.isSource(((StreamingRelationV2) leaf).table());
+            if (isSource) { refuse(leaf.output()); }
+        }
+        return BoxedUnit.UNIT;
+    }
+
+    /** Refuse what the columns of such a table promise. */
+    public static void refuse(Seq output) {
+        for (int i = 0; i < output.length(); i++) {
+            Attribute each = (Attribute) output.apply(i);
+            boolean inside = !each.dataType().asNullable().equals(each.dataType());
+            if (!each.nullable() || inside) {
+                throw new IllegalArgumentException("UsageError: " + each.name()
+                    + (each.nullable() ? " has" : " is") + " NOT NULL @WHY@. @HINT@");
+            }
+        }
+    }
+}
 
 public final class LakeSwap extends AbstractPartialFunction {
     private final SourceRows sources;
@@ -183,21 +232,12 @@ public final class LakeSwap extends AbstractPartialFunction {
         return null;
     }
 }
-"""
 
-# The rule comes after Spark's own optimizations. Therefore those are applied again that push
-# filters, columns and fields of columns down to the files, and the one by which joins choose
-# partitions at run time. If other tables of the query have been through that one, it starts anew
-# for them: applied twice it would prune them twice, by rows that may have come from a table that
-# the source in Python was to read.
-UNCHOSEN = """
-package io.lakelog.spark;
-
-import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
-import scala.Function1;
-import scala.runtime.AbstractPartialFunction;
-
+// The rule comes after Spark's own optimizations. Therefore those are applied again that push
+// filters, columns and fields of columns down to the files, and the one by which joins choose
+// partitions at run time. If other tables of the query have been through that one, it starts anew
+// for them: applied twice it would prune them twice, by rows that may have come from a table that
+// the source in Python was to read.
 /** Takes out that by which joins choose partitions; it drops no row that the join keeps. */
 public final class LakeUnchosen extends AbstractPartialFunction {
     public boolean isDefinedAt(Object part) { return part instanceof DynamicPruningSubquery; }
@@ -206,24 +246,6 @@ public final class LakeUnchosen extends AbstractPartialFunction {
         return isDefinedAt(part) ? Literal$.MODULE$.TrueLiteral() : otherwise.apply(part);
     }
 }
-"""
-RULE = """
-package io.lakelog.spark;
-
-import org.apache.spark.sql.catalyst.optimizer.BooleanSimplification$;
-import org.apache.spark.sql.catalyst.optimizer.CollapseProject$;
-import org.apache.spark.sql.catalyst.optimizer.ColumnPruning$;
-import org.apache.spark.sql.catalyst.optimizer.PruneFilters$;
-import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
-import org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion$;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.ReplaceData;
-import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
-import org.apache.spark.sql.catalyst.trees.TreePattern$;
-import org.apache.spark.sql.execution.datasources.SchemaPruning$;
-import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
-import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 
 public final class LakeRule extends Rule {
     private final LakeSwap swap;
@@ -266,16 +288,6 @@ public final class LakeRule extends Rule {
         return found;
     }
 }
-"""
-RULES = """
-package io.lakelog.spark;
-
-import java.util.ArrayList;
-import java.util.function.BiFunction;
-import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.classic.SparkSession;
-import scala.collection.immutable.ArraySeq;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class LakeRules {
     /** Whether a session has the rule. */
@@ -302,4 +314,4 @@ public final class LakeRules {
             CollectionConverters.asJava(session.experimental().extraOptimizations()));
     }
 }
-"""
+""".replace("@WHY@", NOT_NULL).replace("@HINT@", NOT_NULL_HINT)

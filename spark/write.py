@@ -18,12 +18,12 @@ from ..catalog.commit.sharing import Sharing
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .access import Access
+from .arrow_types import arrow_schema
 from .row_batches import LargeRow, collected, must_be_weighed, numbered
 from .source_options import json_text
 from .stages import watched
 from .versions import check_spark
 from .write_task import Job, as_batches, parts
-from .write_types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,10 +18,10 @@ from ..catalog.catalog import open_catalog
 from ..catalog.commit.sharing import Begun, Sharing, begun, go_on
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
+from .arrow_types import arrow_schema
 from .source_options import flag, json_object, names, need, number, refuse_unknown
 from .write import refuse_memory, tx_is_done
 from .write_task import Job, Told, parts, run
-from .write_types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -132,19 +132,19 @@ def spark_reads_any_file() -> Any:
     """Spark's tasks don't hold a file against the log."""
     from lakelog.spark import file_index
 
-    text = file_index.CHECKED_READ
+    text = file_index.TASK_CODE
     unchecked = text.replace("check((PartitionedFile) split);", "if (split == null) check(null);")
     assert unchecked != text
-    return mock.patch.object(file_index, "CHECKED_READ", unchecked)
+    return mock.patch.object(file_index, "TASK_CODE", unchecked)
 
 
 def _pushed(old: str, new: str) -> Any:
     """What goes to Spark's Parquet reader, with one text of Java for another."""
     from lakelog.spark import file_index
 
-    text = file_index.PUSHED_FILTERS
+    text = file_index.RELATION
     assert old in text
-    return mock.patch.object(file_index, "PUSHED_FILTERS", text.replace(old, new))
+    return mock.patch.object(file_index, "RELATION", text.replace(old, new))
 
 
 @plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")
@@ -174,9 +174,9 @@ def spark_skips_by_old_days() -> Any:
 @plant("tests/spark/test_spark_right_rows.py::test_rows_with_nan")
 def spark_skips_by_bounds_on_the_second_road() -> Any:
     """Where there is no file index, bounds of floats in footers are used."""
-    from lakelog.spark import parquet_paths
+    from lakelog.spark import native
 
-    return mock.patch.dict(parquet_paths._WITHOUT_BOUNDS, clear=True)
+    return mock.patch.dict(native._WITHOUT_BOUNDS, clear=True)
 
 
 @plant("tests/catalog/test_partition_names.py::test_columns_and_values_come_back")

@@ -35,13 +35,13 @@ def metadata_is_taken_for_columns() -> Any:
 @plant(TWO_QUERIES)
 def the_first_answer_holds_for_all_filters() -> Any:
     """What one query's filters skip is skipped by each later query as well."""
-    return _java("FILE_INDEX", ("text.equals(last[0])", "last[0] != null"))
+    return _java("RELATION", ("text.equals(last[0])", "last[0] != null"))
 
 
 @plant(TWO_QUERIES)
 def bits_are_read_from_the_other_end() -> Any:
     """The bits for eight files are read in the wrong order."""
-    return _java("FILE_INDEX", ("(i & 7)", "(7 - (i & 7))"))
+    return _java("RELATION", ("(i & 7)", "(7 - (i & 7))"))
 
 
 @plant(f"{SKIPS}::test_files_are_skipped_and_no_row_is_lost")
@@ -96,14 +96,14 @@ def all_calendars_are_one() -> Any:
 @plant(LAKES)
 def each_branch_counts_from_the_first_file() -> Any:
     """Files of a relation are taken for the first files of the table."""
-    from lakelog.spark import skipping
+    from lakelog.spark import filters
 
-    real = skipping.FileSkipper.__init__
+    real = filters.FileSkipper.__init__
 
     def init(self: Any, judge: Any, numbers: Any, *rest: Any) -> None:
         real(self, judge, np.arange(len(numbers)), *rest)
 
-    return mock.patch.object(skipping.FileSkipper, "__init__", init)
+    return mock.patch.object(filters.FileSkipper, "__init__", init)
 
 
 @plant("tests/where/test_judged.py")
@@ -126,36 +126,36 @@ S3A = "tests/spark/test_spark_s3a.py::test_on_s3a"
 @plant(S3A, in_children=True)
 def spark_reads_the_first_store() -> Any:
     """A second endpoint of a bucket's name reads what the first connector was made for."""
-    return _java("KEPT_STORES", ("settings.get(SETTINGS)", '""'))
+    return _java("TASK_CODE", ("settings.get(SETTINGS)", '""'))
 
 
 @plant("tests/spark/test_spark_reads.py::test_settings_of_a_store_are_in_no_plan")
 def plans_of_two_stores_are_one() -> Any:
     """What is cached of one store is taken for the other's, whose files have the same names."""
-    from lakelog.spark import s3_settings
+    from lakelog.spark import access
 
-    return mock.patch.object(s3_settings, "_identified", return_value="")
+    return mock.patch.object(access, "_identified", return_value="")
 
 
 @plant(S3A, in_children=True)
 def credentials_are_those_of_the_first_query() -> Any:
     """What a profile says is asked once, and its tokens run out."""
-    from lakelog.spark import s3_settings
+    from lakelog.spark import access
 
-    real = s3_settings.S3Settings.now
+    real = access.S3Settings.now
 
     def once(self: Any) -> Any:
         if "found" not in vars(self):
             self.found = real(self)
         return self.found
 
-    return mock.patch.object(s3_settings.S3Settings, "now", once)
+    return mock.patch.object(access.S3Settings, "now", once)
 
 
 @plant(S3A, in_children=True)
 def each_opening_makes_a_connector() -> Any:
     """Hadoop's cache is off and nothing takes its place."""
-    return _java("STORE", ("settings.set(name, StoreBySettings.class.getName());", ""))
+    return _java("TASK_CODE", ("settings.set(name, StoreBySettings.class.getName());", ""))
 
 
 CHANGES = "tests/spark/test_spark_sql_changes.py"
@@ -166,27 +166,27 @@ EXACT = "tests/spark/test_spark_exact_filters.py"
 @plant(EXACT)
 def a_condition_is_known_though_a_part_isnt() -> Any:
     """What isn't known of a condition is left out of the predicate."""
-    from lakelog.spark import exact_filters
+    from lakelog.spark import filters
 
-    real = exact_filters._flat
+    real = filters._flat
 
     def flat(word: str, items: list[Any]) -> list[Any]:
         found = real(word, items)
         return [item for item in found if item is not None] or found
 
-    return mock.patch.object(exact_filters, "_flat", flat)
+    return mock.patch.object(filters, "_flat", flat)
 
 
 @plant(EXACT)
 def nothing_is_made_of_a_percent_sign() -> Any:
     """What a text begins with is taken for a pattern."""
-    from lakelog.spark import exact_filters
+    from lakelog.spark import filters
 
     def begins(quoted: str, told: str) -> str | None:
         prefix = bytes.fromhex(told).decode()
         return f"{quoted} LIKE '{prefix}%'" if prefix and "'" not in prefix else None
 
-    return mock.patch.object(exact_filters, "_begins", begins)
+    return mock.patch.object(filters, "_begins", begins)
 
 
 @plant(f"{MERGES}::test_what_others_change_meanwhile_is_a_conflict")
@@ -203,9 +203,9 @@ def nobody_looks_again() -> Any:
 @plant(f"{MERGES}::test_update_changes_the_rows_that_select_finds", in_children=True)
 def new_versions_of_rows_go_to_one_log() -> Any:
     """Each task writes them to the log that is named for rows that are inserted."""
-    from lakelog.spark import change_task
+    from lakelog.spark import write_task
 
-    return mock.patch.object(change_task, "owner_of", return_value="oslo")
+    return mock.patch.object(write_task, "owner_of", return_value="oslo")
 
 
 @plant(f"{MERGES}::test_an_update_of_a_key_is_newer_than_every_clock")

@@ -14,7 +14,7 @@ REFUSALS = "tests/spark/test_stream_refusals.py"
 @plant(SOURCE + "::test_where_it_begins_is_kept_with_the_first_batch")
 def a_first_batch_forgets_where_it_began() -> Any:
     """After a restart the first batch has rows of before, too."""
-    from lakelog.spark.stream_offset import StreamOffset
+    from lakelog.spark.stream_source import StreamOffset
 
     real = StreamOffset.moved
     return mock.patch.object(StreamOffset, "moved", lambda self, at, begun=None: real(self, at))
@@ -24,15 +24,15 @@ def a_first_batch_forgets_where_it_began() -> Any:
 def batches_are_told_by_the_columns_of_their_end() -> Any:
     """A column that was renamed since is null in a batch that is read again."""
     from lakelog.catalog.read.cut_tables import CutTables
-    from lakelog.spark import followed
+    from lakelog.spark import stream_table
 
-    real = followed.logs_between
+    real = stream_table.logs_between
 
     def of_then(*args: Any, told_by: Any, **options: Any) -> Any:
         until = args[3]
         return real(*args, told_by=CutTables(told_by.database, list(until)), **options)
 
-    return mock.patch.object(followed, "logs_between", of_then)
+    return mock.patch.object(stream_table, "logs_between", of_then)
 
 
 @plant(REFUSALS + "::test_a_commit_that_takes_rows_out_stops_the_stream_before_it")
@@ -50,6 +50,6 @@ def commits_that_are_left_out_add_their_rows() -> Any:
 @plant("tests/spark/test_stream_changes.py::test_no_batch_ends_where_logs_call_the_key_otherwise")
 def batches_end_where_logs_call_the_key_otherwise() -> Any:
     """The limit alone counts, and the stream can't go on from there."""
-    from lakelog.spark.followed import FollowedTable
+    from lakelog.spark.stream_table import FollowedTable
 
     return mock.patch.object(FollowedTable, "agrees", return_value=True)

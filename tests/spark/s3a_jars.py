@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from lakelog.spark.packages import hadoop_version
+from lakelog.spark.session import hadoop_version
 from processes import HERE
 
 IVY = HERE.parents[1] / ".venv" / "ivy"  # `make setup` fetches the jars there

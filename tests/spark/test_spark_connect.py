@@ -26,7 +26,7 @@ from lakelog.errors import InvalidSchema
 from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.native import read_files
-from lakelog.spark.urls import supports_url
+from lakelog.spark.hadoop import supports_url
 
 url, events, *paths = sys.argv[1:]
 os.makedirs(events)

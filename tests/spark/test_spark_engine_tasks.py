@@ -13,9 +13,7 @@ import lakelog
 import pyarrow as pa
 from lakelog.catalog.parallel import Embedded
 from lakelog.replication import replicate
-from lakelog.spark.engine import Openings, _Sizes, _wave
-from lakelog.spark.engine_task import answer
-from lakelog.spark.parcels import pack, unpack
+from lakelog.spark.engine import Openings, _Sizes, _wave, answer, pack, unpack
 
 
 class Twice:

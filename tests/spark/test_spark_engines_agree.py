@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.errors import InvalidSchema
-from lakelog.spark.arrow_batches import as_spark
+from lakelog.spark.arrow_types import as_spark
 from newer_spark import TIMES_OF_DAY, needs
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from lakelog.catalog.where.arrow import mask
 from lakelog.catalog.where.parse import parse_where
-from lakelog.spark.exact_filters import exact_text
+from lakelog.spark.filters import exact_text
 from seeds import base_seed
 from told_filters import COLUMNS, VALUES, tree
 

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import lakelog
 import pytest
 from lakelog.errors import AccessDenied, SparkUnsupported
-from lakelog.spark.access import Access
-from lakelog.spark.hadoop_options import bucket_options
-from lakelog.spark.s3_identity import Identity
-from lakelog.spark.s3_settings import S3Settings
+from lakelog.spark.access import Access, Identity, S3Settings
+from lakelog.spark.hadoop import bucket_options
 
 if TYPE_CHECKING:
     from pathlib import Path

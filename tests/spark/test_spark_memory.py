@@ -13,7 +13,7 @@ SCRIPT = """
 import sys, warnings
 import pyarrow as pa
 from lakelog.errors import SparkOutOfMemory
-from lakelog.spark import native, parquet_paths
+from lakelog.spark import native
 from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.session import session
@@ -22,7 +22,7 @@ def other_road(*_, **__):
     print("another road was taken")
     raise SystemExit(1)
 
-parquet_paths.relation = other_road
+native.relation_of_paths = other_road
 warnings.simplefilter("error")
 spark = session(
     "little memory",

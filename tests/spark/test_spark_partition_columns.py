@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.errors import UsageError
-from lakelog.spark import partition_columns
+from lakelog.spark import file_groups
 from lakelog.spark.source import LakelogDataSource
 from own_files import add_own
 
@@ -263,7 +263,7 @@ def test_columns_that_changed_their_names(spark, tmp_path):
 
 
 def test_more_ways_to_partition_than_relations(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(partition_columns, "_MAX_SHARES", 2)
+    monkeypatch.setattr(file_groups, "_MAX_SHARES", 2)
     columns = {name: [1, 2, 3, 4] for name in "abcdn"}
     catalog = lakelog.open_catalog(str(tmp_path))
     for count in range(1, 5):

@@ -35,16 +35,12 @@ def otherwise(module, before, after):
     package = f"io.lakelog.package{next(PACKAGES)}"
     assert any(before in text for text in module._TEXTS)
     with ExitStack() as stack:
-        for each, kept, main in (
-            (swap, "_compiled", "RULES_CLASS"),
-            (sql_catalog, "_installers", "INSTALLER_CLASS"),
-        ):
+        for each, main in ((swap, "RULES_CLASS"), (sql_catalog, "INSTALLER_CLASS")):
             texts = [text.replace(before, after) for text in each._TEXTS]
             texts = [text.replace("io.lakelog.spark", package) for text in texts]
             name = getattr(each, main).replace("io.lakelog.spark", package)
             stack.enter_context(mock.patch.object(each, "_TEXTS", texts))
             stack.enter_context(mock.patch.object(each, main, name))
-            stack.enter_context(mock.patch.object(each, kept, []))
         yield
 
 

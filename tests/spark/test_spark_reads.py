@@ -18,10 +18,9 @@ import pyarrow as pa
 import pytest
 from lakelog.cli.demo_data import commit_year
 from lakelog.errors import DatabaseNotFound, SparkUnsupported, UsageError
-from lakelog.spark.access import Access
+from lakelog.spark.access import Access, S3Settings
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.read import native
-from lakelog.spark.s3_settings import S3Settings
 from lakelog.spark.selection import selection
 from lakelog.spark.source import LakelogReader
 from lakelog.spark.source_options import SourceAccess, json_text

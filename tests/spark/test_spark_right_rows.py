@@ -144,11 +144,11 @@ def test_files_of_ours_keep_their_bounds_of_other_columns_on_the_second_road(
 ):
     """Bounds are turned off as a whole there, and for files with bounds of floats alone."""
     seen = []
-    relation = native.parquet_paths.relation
+    relation = native.relation_of_paths
     monkeypatch.setenv(native.FILE_INDEX_SWITCH, "off")
     monkeypatch.setattr(
-        native.parquet_paths,
-        "relation",
+        native,
+        "relation_of_paths",
         lambda *a, **k: (seen.append(k["float_bounds"]), relation(*a, **k))[1],
     )
     (file,) = commit(tmp_path, pa.table({"a": [1.0]}))

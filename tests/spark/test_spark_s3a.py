@@ -9,9 +9,11 @@ import sys
 
 import pytest
 from lakelog.errors import UsageError
-from lakelog.spark.packages import EXCLUDES, PACKAGES, package_settings
+from lakelog.spark.session import EXCLUDES, PACKAGES, package_settings
 from processes import HERE
 from s3a_jars import need_jars
+
+SESSION = sys.modules[package_settings.__module__]
 
 
 @pytest.mark.s3
@@ -48,7 +50,7 @@ def test_on_s3a():
 @pytest.mark.parametrize("hadoop", ["3.5.0", "3.4.2"])
 def test_s3a_is_that_of_sparks_hadoop(hadoop, monkeypatch):
     """Without the SDK's bundle of 686 MB, and without what Spark has itself."""
-    monkeypatch.setattr("lakelog.spark.packages.hadoop_version", lambda: hadoop)
+    monkeypatch.setattr(SESSION, "hadoop_version", lambda: hadoop)
     found = package_settings(["s3a", "a:b:1", "s3a"], {PACKAGES: "c:d:2", EXCLUDES: "e:f"})
     packages = found[PACKAGES].split(",")
     assert packages[:2] == ["c:d:2", f"org.apache.hadoop:hadoop-aws:{hadoop}"]
@@ -59,16 +61,14 @@ def test_s3a_is_that_of_sparks_hadoop(hadoop, monkeypatch):
 
 
 def test_the_document_names_those_of_the_newest_spark(monkeypatch):
-    monkeypatch.setattr("lakelog.spark.packages.hadoop_version", lambda: "3.5.0")
+    monkeypatch.setattr(SESSION, "hadoop_version", lambda: "3.5.0")
     text = (HERE.parents[1] / "docs" / "spark.md").read_text().replace("\\\n", "")
     found = package_settings(["s3a"], {})
     assert f"--packages {found[PACKAGES]} --exclude-packages {found[EXCLUDES]} " in text
 
 
 def test_another_hadoop_takes_what_its_connector_asks_for(monkeypatch):
-    from lakelog.spark import packages
-
-    monkeypatch.setattr(packages, "hadoop_version", lambda: "3.4.0")
+    monkeypatch.setattr(SESSION, "hadoop_version", lambda: "3.4.0")
     assert package_settings(["s3a"], {}) == {PACKAGES: "org.apache.hadoop:hadoop-aws:3.4.0"}
 
 

@@ -17,8 +17,8 @@ from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.errors import LakelogError
 from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
+from lakelog.spark.filters import FileSkipper
 from lakelog.spark.known_files import known_files
-from lakelog.spark.skipping import FileSkipper
 from own_files import add_own
 
 FILES = 12

@@ -13,8 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.errors import InvalidSchema
-from lakelog.spark.arrow_casts import keeps_values
-from lakelog.spark.arrow_types import is_direct, read_type, spark_schema, spark_type, storage
+from lakelog.spark.arrow_types import (
+    is_direct,
+    keeps_values,
+    read_type,
+    spark_schema,
+    spark_type,
+    storage,
+)
 from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.native import read_files

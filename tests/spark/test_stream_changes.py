@@ -152,9 +152,9 @@ def test_of_a_log_that_is_long_the_key_is_not_told_by_its_former_name(catalog, m
     """A batch looks at a few commits of each log: of the other these have the new name."""
     before = renamed(catalog)
     query = stream(catalog, readChangeFeed="true", since=before)
-    from lakelog.spark import followed, stream_source
+    from lakelog.spark import stream_source, stream_table
 
-    for module in (followed, stream_source):
+    for module in (stream_table, stream_source):
         monkeypatch.setattr(module, "COMMITS_AT_ONCE", 2)
     assert led([1, 1, 2, 3], query.rows()) == dict.fromkeys(range(5), 1)
 

@@ -217,7 +217,7 @@ def test_after_many_such_commits_the_stream_moves_on_in_its_checkpoint(catalog, 
     put(catalog, 1)
     query = stream(catalog)
     monkeypatch.setattr("lakelog.spark.stream_source.COMMITS_AT_ONCE", 2)
-    monkeypatch.setattr("lakelog.spark.followed.COMMITS_AT_ONCE", 2)
+    monkeypatch.setattr("lakelog.spark.stream_table.COMMITS_AT_ONCE", 2)
     assert ns(query.batch()) == [1]
     for number in range(2, 9):
         put(catalog, 7, table="other")

@@ -1,34 +1,135 @@
-"""The Java texts of what opens `s3a://` in Spark's tasks by the settings of the query at hand.
+"""The Java text of what runs in Spark's tasks: the check of each file before its first row is read,
+and what opens `s3a://` by the settings of the query at hand.
 
-Hadoop keeps one connector for each bucket and process, made with the settings of whoever came
-first: a second endpoint or key for a bucket of that name would silently read the first store. With
-that cache off each opening of a file would make a connector of its own, with threads and
+Hadoop keeps one connector for each bucket and process, made with the settings of whichever query
+came first: a second endpoint or key for a bucket of that name would silently read the first store.
+With that cache off each opening of a file would make a connector of its own, with threads and
 connections that nobody ends. So connectors are kept here: one for each bucket and set of settings,
 as long as a task uses it, and the latest few beyond.
 """
 
 from __future__ import annotations
 
-KEPT_STORES_CLASS = "io.lakelog.spark.KeptStores"
-STORE_CLASS = "io.lakelog.spark.StoreBySettings"
+from .selection import GONE
 
-# A task holds what it has opened until it ends: Spark's readers close files, never stores. What is
-# opened outside of tasks is only held by being used lately.
-KEPT_STORES = """
+TASK_CLASSES = tuple(
+    f"io.lakelog.spark.{name}" for name in ("CheckedRead", "KeptStores", "StoreBySettings")
+)
+TASK_CODE = """
 package io.lakelog.spark;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.math.BigInteger;
 import java.net.URI;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FilterFileSystem;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.util.ReflectionUtils;
 import org.apache.spark.TaskContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.util.SerializableConfiguration;
 import org.apache.spark.util.TaskCompletionListener;
+import scala.Function1;
+import scala.Option;
 
+// Java serializes a class by name and serialVersionUID: raise it when the fields change, so that
+// executors which have another CheckedRead refuse. A split carries the length of the file's footer
+// and its digest, both 0: unknown; and the cut in words.
+// Compiled in the driver, and sent to the executors in a jar; an executor that lacks the class
+// fails. The checks are those of `scan`, exact size and digest of the footer, so that a file that
+// replaced a live one is an error. For a missing file the error names the cut of the query, and
+// what to do.
+public final class CheckedRead extends scala.runtime.AbstractFunction1
+    implements java.io.Serializable {
+    public static final String FOOTER = "lakelog_footer";
+    public static final String CUT = "lakelog_cut";
+    private static final long serialVersionUID = 1L;
+    private final Function1 read;
+    private final Broadcast conf;
+
+    public CheckedRead(Function1 read, Broadcast conf) {
+        this.read = read;
+        this.conf = conf;
+    }
+
+    public Object apply(Object split) {
+        Object rows = null;
+        try {
+            check((PartitionedFile) split);
+            rows = read.apply(split);
+        } catch (Exception error) {
+            boolean gone = error instanceof FileNotFoundException;
+            Platform.throwException(gone ? gone((PartitionedFile) split) : error);
+        }
+        return rows;
+    }
+
+    private void check(PartitionedFile file) throws Exception {
+        Configuration settings = ((SerializableConfiguration) conf.value()).value();
+        // On the driver's own machine they may be the very object of the driver, which doesn't know
+        // the classes that tasks have (`StoreBySettings`).
+        settings.setClassLoader(CheckedRead.class.getClassLoader());
+        Path path = file.toPath();
+        FileSystem store = path.getFileSystem(settings);
+        try {
+            long size = store.getFileStatus(path).getLen();
+            if (size != file.fileSize()) {
+                throw damaged(path, size + " bytes, the log says " + file.fileSize());
+            }
+            Option known = file.otherConstantMetadataColumnValues().get(FOOTER);
+            long[] footer = (long[]) known.get();
+            if (footer[0] == 0L || footer[1] == 0L) { return; }
+            boolean same = footer[0] <= size;
+            if (same) {
+                byte[] bytes = new byte[(int) footer[0]];
+                FSDataInputStream input = store.open(path);
+                try {
+                    input.readFully(size - bytes.length, bytes);
+                } finally {
+                    input.close();
+                }
+                byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
+                same = ByteBuffer.wrap(digest).getLong() == footer[1];
+            }
+            if (!same) {
+                throw damaged(
+                    path, "another footer than the log says: it was replaced, or damaged");
+            }
+        } finally {
+            String scheme = path.toUri().getScheme();
+            if (settings.getBoolean("fs." + scheme + ".impl.disable.cache", false)) {
+                store.close();
+            }
+        }
+    }
+
+    private static IOException gone(PartitionedFile file) {
+        Object cut = file.otherConstantMetadataColumnValues().get(CUT).get();
+        return new IOException("ObjectNotFound: " + file.toPath() + " is gone. The query reads "
+            + cut + ". @GONE@");
+    }
+
+    private static IOException damaged(Path path, String what) {
+        return new IOException("CorruptObject: " + path + " has " + what
+            + ". Restore the file from a copy, or read a point in time without it");
+    }
+}
+
+// A task holds what it has opened until it ends: Spark's readers close files, never stores. What is
+// opened outside of tasks is only held by being used lately.
 public final class KeptStores implements TaskCompletionListener {
     public static final String CONNECTOR = "org.apache.hadoop.fs.s3a.S3AFileSystem";
     public static final String SETTINGS = "lakelog.settings";
@@ -106,22 +207,8 @@ public final class KeptStores implements TaskCompletionListener {
         }
     }
 }
-"""
 
-# What Hadoop makes for each opening: cheap, and closing it closes nothing.
-STORE = """
-package io.lakelog.spark;
-
-import java.io.IOException;
-import java.math.BigInteger;
-import java.net.URI;
-import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.util.TreeMap;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileSystem;
-import org.apache.hadoop.fs.FilterFileSystem;
-
+// What Hadoop makes for each opening: cheap, and closing it closes nothing.
 public final class StoreBySettings extends FilterFileSystem {
     private static final String[] SCHEMES = {"s3", "s3a"};
 
@@ -161,4 +248,4 @@ public final class StoreBySettings extends FilterFileSystem {
 
     public void close() { }
 }
-"""
+""".replace("@GONE@", GONE)

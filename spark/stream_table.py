@@ -1,5 +1,6 @@
-"""A table that is followed: what lies between two places of a stream, and what the next batch needs
-of what was read for this one."""
+"""A table as a stream reads it: what was committed between two cuts, and what is kept of it for the
+next batch.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ from ..catalog.read.log_reader import LogReader
 from ..catalog.read.step_rows import ABOUT
 from ..errors import ColumnsChanged, SchemaConflict, StreamLost, TableNotFound
 from .arrow_types import spark_schema
-from .step_tasks import step_tasks
-from .stream_options import changes_options, stream_options
+from .source_options import changes_options, stream_options
+from .source_tasks import step_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from ..catalog.log.state import State
     from ..catalog.read.appended import Commit
     from ..catalog.read.commits_between import Between, Found
-    from .stream_options import Followed
+    from .source_options import Followed
 
 COMMITS_AT_ONCE: Final = 256  # of each log, that are looked at for one batch with limits
 _ANEW: Final = (
