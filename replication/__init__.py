@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from .follow import follow
-from .one_log import Copied
-from .position import LogPlan
-from .replicate import plan_replication, replicate
-from .reports import LogReport, Report, Told
+from .replicate import follow, plan_replication, replicate
+from .reports import Copied, LogPlan, LogReport, Progress, Report
 
 __all__ = [
     "Copied",
     "LogPlan",
     "LogReport",
+    "Progress",
     "Report",
-    "Told",
     "follow",
     "plan_replication",
     "replicate",

@@ -23,8 +23,9 @@ from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.read.log_reader import CheckpointWarning
 from ..catalog.read.mirror import refuse_lost_end
 from ..errors import ForeignLog, LakelogError, ObjectNotFound, UnsupportedFeature
-from .needs import Needs, needs_of, needs_of_state
+from .dependencies import Needs, needs_of, needs_of_state
 from .position import head_of
+from .reports import Copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from ..catalog.catalog import Catalog
     from ..catalog.format.names import LogObject
     from ..catalog.log.state import State
-    from .moved import Mover
-    from .needs import DataFile
+    from .dependencies import DataFile
     from .position import Position
+    from .transfer import Transfer
 
 _READ_AT_ONCE: Final = 16  # transactions; one at a time where they are large
 _LARGE_BYTES: Final = 16 << 20
@@ -46,49 +47,31 @@ _CHECKPOINT_WITHIN: Final = 512  # commits of a long way
 
 
 @dataclass(slots=True)
-class Copied:
-    """What was copied of one log.
-
-    Attributes:
-        commits: Transactions.
-        files, size_bytes: Data files and objects of row deletes that were put.
-        files_there: That were there already, from a run that was broken off.
-        elsewhere: Files that lie elsewhere and stay there.
-    """
-
-    commits: int = 0
-    files: int = 0
-    size_bytes: int = 0
-    files_there: int = 0
-    elsewhere: int = 0
-
-
-@dataclass(slots=True)
 class OneLog:
-    """Brings one log to the revision that was planned.
+    """Copies one log up to the revision that was planned.
 
     Args:
-        position: Where it stands; its `state` follows what is copied.
-        mover: Brings objects over.
+        position: Its position; the `state` follows what is copied.
+        transfer: Copies objects.
         catalog: The destination.
     """
 
     position: Position
-    mover: Mover
+    transfer: Transfer
     catalog: Catalog
     copied: Copied = field(default_factory=Copied)
     _mirror: Mirror = field(init=False)
     _look: bool = True  # whether files may be there from a run that was broken off
     _seen_s: float = 0.0
 
-    def run(self) -> State:
-        """Copy all that is planned; the replica's newest state.
+    def run(self) -> None:
+        """Copy all that is planned.
 
         Raises:
             ObjectNotFound: Something is gone at the source.
             CorruptError: Something is damaged at the source.
-            ReplicaDiverged: Something else stands at the destination.
-            Stopped: The caller wants no more; what was copied until then stands.
+            ReplicaDiverged: Something else is at the destination.
+            Stopped: The caller wants no more; what was copied until then remains.
         """
         self._seen_s = self._now_s()
         position = self.position
@@ -102,10 +85,9 @@ class OneLog:
         self._mirror.close(position.state)
         if position.state.revision - _checkpointed(position.state) >= CHECKPOINT_EVERY:
             self._checkpoint()
-        return position.state
 
     def _open_mirror(self) -> Mirror:
-        """Completes the replica's mirror, as whoever opens a log for writing does.
+        """Completes the replica's mirror, as each opening for writing does.
 
         Raises:
             LostTail: The replica has lost its end.
@@ -113,7 +95,7 @@ class OneLog:
         """
         replica, ambient = self.position.replica, self.catalog.ambient
         mirror = Mirror(
-            replica, exclusive=self.mover.carrier.exclusive, in_background=ambient.in_background
+            replica, exclusive=self.transfer.copier.exclusive, in_background=ambient.in_background
         )
         copies = replica.newest_copies()
         if self.position.state.log is not None:
@@ -136,15 +118,15 @@ class OneLog:
         assert state.base is not None
         pieces = [state.base.references, *state.pieces]
         segments = dict.fromkeys(folder + piece.name for piece in pieces if piece.name)
-        # What is live there came with the transactions up to it, if these were copied.
+        # Its live files were copied with the transactions up to it, if these were.
         needs = needs_of([]) if position.begins_whole else needs_of_state(state)
-        there = self._bring(needs, look=True)
-        self.mover.move_segments(segments)
+        there = self._copy_files(needs, look=True)
+        self.transfer.copy_segments(segments)
         key = position.source.folder + base.name
         body = position.source.store.get(key)
-        self.mover.put(key, body)
-        self.mover.move_segments(segments, mirror=True)
-        self.mover.put(mirror_key(key), body)
+        self.transfer.put(key, body)
+        self.transfer.copy_segments(segments, mirror=True)
+        self.transfer.put(mirror_key(key), body)
         self._mirror.begin(base.revision)
         self._look_again(there)
         position.state = position.source.checkpoint_state(base)
@@ -155,7 +137,7 @@ class OneLog:
         """The transactions up to a revision, so many at a time as are copied together."""
         some: list[tuple[DecodedTransaction, bytes]] = []
         files = size = held = 0
-        times = 1 if self.mover.engine is None else _BY_AN_ENGINE
+        times = 1 if self.transfer.engine is None else _BY_AN_ENGINE
         for transaction, body in self._transactions(last):
             needs = needs_of([transaction])
             # A file that is there before a higher epoch begins is gc's, unless it is named by then.
@@ -190,25 +172,25 @@ class OneLog:
     def _copy_range(self, some: list[tuple[DecodedTransaction, bytes]]) -> None:
         needs = needs_of(transaction for transaction, _ in some)
         state = self.position.state
-        # What is there of an epoch that is past may be an orphan there, which gc takes at any age.
-        there = self._bring(needs, look=self._look, anew=needs.names_below(state.epoch))
+        # A file there of a past epoch may be an orphan, which gc takes at any age.
+        there = self._copy_files(needs, look=self._look, renew=needs.names_below(state.epoch))
         self._refuse_stale()
         for transaction, body in some:
             check_link(state, transaction)
             self._mirror.before_send(state)
-            self.mover.put(transaction.key, body)
+            self.transfer.put(transaction.key, body)
             apply(state, transaction)
             self._mirror.committed(state.revision, transaction.key, transaction.digest, body)
             check_writer_features(state)
             self.copied.commits += 1
-            self._look = False  # what a run before had brought was for the first range
+            self._look = False  # what an earlier run had copied was for the first range
             state.tail.clear()
         self._look_again(there)
 
-    def _bring(self, needs: Needs, *, look: bool, anew: bool = False) -> list[DataFile]:
-        """Bring data files over; those that were there already."""
-        number, size, there = self.mover.move_all(
-            self._folder, needs.each(), needs.number, look=look, anew=anew
+    def _copy_files(self, needs: Needs, *, look: bool, renew: bool = False) -> list[DataFile]:
+        """Copy data files; those that were there already."""
+        number, size, there = self.transfer.copy_files(
+            self._folder, needs.each(), needs.number, look=look, renew=renew
         )
         self.copied.files += number
         self.copied.size_bytes += size
@@ -219,7 +201,7 @@ class OneLog:
     def _look_again(self, there: list[DataFile]) -> None:
         """Files that were there before anything named them may have been taken by gc until now:
         from here on their names are in the log, and gc leaves them alone."""
-        self.mover.move_all(self._folder, there, len(there), look=True, tell=False)
+        self.transfer.copy_files(self._folder, there, len(there), look=True, counted=False)
 
     def _refuse_stale(self) -> None:
         """A replica that was not looked at for long may have been pruned past the next name."""

@@ -7,7 +7,7 @@ Source: docs/replication.md, "What a replica is".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.format.frame import HEADER_BYTES
 from ..catalog.format.objects import decode_checkpoint
@@ -17,55 +17,27 @@ from ..catalog.read.log_folder import PAUSE_S
 from ..errors import (
     CorruptError,
     ForkError,
+    LakelogError,
     MissingTransaction,
     ObjectNotFound,
     SnapshotPruned,
+    UnsupportedFeature,
 )
-from .checks import diverged, told_of_destination
+from .reports import LogPlan
+from .transfer import diverged
 
 if TYPE_CHECKING:
     from ..catalog.format.names import LogObject
     from ..catalog.log.listing import Listing
     from ..catalog.read.log_reader import LogReader
-    from ..errors import LakelogError
 
-FALLEN_BEHIND: Final = (
+_E = TypeVar("_E", bound=LakelogError)
+_FALLEN_BEHIND: Final = (
     "Nothing was changed, and the replica can still be read. Replicate this log into a new place, "
     "or remove it at the destination first; and prune less, or replicate more often"
 )
 _DIGEST_BYTES: Final = 32
 _LISTINGS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class LogPlan:
-    """What is to be copied of one log.
-
-    Attributes:
-        writer, database: Whose log.
-        incarnation: Of the source's log.
-        first: The replica's revision now; -1: it has none of this incarnation.
-        last: The one that it will have, which is the source's newest.
-        base: The checkpoint to begin with, where the source's log doesn't go back to revision 0 or
-            its history isn't wanted; None: none is needed.
-        commits: Transactions to copy.
-        files, size_bytes: Data files that they add, or that the base names, as the log counts them.
-    """
-
-    writer: str
-    database: str
-    incarnation: int
-    first: int
-    last: int
-    base: int | None
-    commits: int
-    files: int
-    size_bytes: int
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there is nothing to do."""
-        return self.base is None and not self.commits
 
 
 @dataclass(slots=True)
@@ -129,7 +101,7 @@ def head_of(replica: LogReader) -> State:
             return empty_state(replica.writer, replica.database)
         return replica.load(listing=names)
     except (CorruptError, ForkError) as error:
-        raise told_of_destination(error, f"{replica.writer}/{replica.database}") from error
+        raise destination_error(error, f"{replica.writer}/{replica.database}") from error
 
 
 def _position(
@@ -189,7 +161,7 @@ def _refuse_gap(listing: Listing, revision: int) -> None:
             f"The source has pruned revision {revision + 1} of {where}, which comes next: the "
             f"replica is at {revision}, the oldest that is left is {listing.oldest_readable()}",
             key=where,
-            hint=FALLEN_BEHIND,
+            hint=_FALLEN_BEHIND,
         )
     raise MissingTransaction(
         f"Transaction {start - 1} of {where} is missing at the source",
@@ -230,7 +202,7 @@ def _refuse_other(source: LogReader, listing: Listing, head: State) -> None:
     raise SnapshotPruned(
         f"The source has pruned revision {head.revision} of {where}, which the replica is at",
         key=where,
-        hint=FALLEN_BEHIND,
+        hint=_FALLEN_BEHIND,
     )
 
 
@@ -273,3 +245,16 @@ def plan_of(position: Position) -> LogPlan:
         source.writer, source.database, listing.incarnation, first, position.last,
         None if base is None else base.revision, position.last - start, files, size_bytes,
     )  # fmt: skip
+
+
+def destination_error(error: _E, where: str) -> _E:
+    """An error of the destination's log that says so, and what to do if it is a replica: it may
+    hold what the source has not, or be no replica at all."""
+    error.message = f"At the destination: {error.message}"
+    if not isinstance(error, UnsupportedFeature):
+        error.hint = (
+            f"If all of {where}/ there came from this source, and the source still has it: delete "
+            f"{where}/ at the destination, and replicate that log again. Else leave it as it is, "
+            "and replicate into another place: a rebuild there keeps its data, and is no replica"
+        )
+    return error

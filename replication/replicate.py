@@ -1,4 +1,5 @@
-"""Replication of a catalog: what there is to do, then log by log up to one cut of the source.
+"""Replication of a catalog: what there is to do, then log by log up to one cut of the source; once,
+or again and again.
 
 Source: docs/replication.md.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..catalog.catalog import Catalog, open_catalog
 from ..catalog.format.cut import Cut
@@ -24,27 +25,28 @@ from ..errors import (
     LakelogError,
     ObjectNotFound,
     PlanOutdated,
+    StorageError,
     UsageError,
     WriterNotFound,
 )
 from ..store import probe
-from .carried import Carrier
-from .moved import Mover
-from .one_log import Copied, OneLog
-from .one_place import refuse_one_place
-from .position import LogPlan, Position, find_position, plan_of
-from .reports import LogReport, Report, Told
-from .selected import Difference, Selected, open_selected
+from .one_log import OneLog
+from .position import Position, find_position, plan_of
+from .reports import Copied, LogPlan, LogReport, Progress, Report
+from .selected import Difference, open_selected
 from .selection import refuse_name, selection_of
-from .threads import Room, Stopped, together
+from .transfer import Copier, Stopped, Transfer, in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ..catalog.log.state import State
     from ..catalog.parallel import Engine
+    from .selected import Selected
     from .selection import Selection
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 LOGS_AT_ONCE: Final = 4
 _TRIES: Final = 3
 
@@ -60,7 +62,7 @@ def replicate(
     where: str | None = None,
     history: bool = True,
     engine: Engine | None = None,
-    progress: Callable[[Told], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Report:
     """Bring a replica up to the source's newest cut. What is there already isn't copied again.
@@ -72,56 +74,38 @@ def replicate(
         columns, where: Of one table: only these columns; only rows that meet this predicate.
         history: A log that is new to the destination begins with all that the source retains; else
             with its newest checkpoint.
-        engine: Who brings the data files over; None: threads of this process. Transactions are
-            read and put by this process, whoever it is.
-        progress: Told after each data file.
-        stop: Set it to end early; what was copied stands, and the next run goes on.
+        engine: Copies the data files; None: threads of this process do. Transactions are always
+            read and put by this process.
+        progress: Called after each data file.
+        stop: Set it to end early; what was copied remains, and the next run goes on.
     Returns:
         The report. A log that failed keeps no other from its turn, and its error is in the report.
     Raises:
-        UsageError: Both are one place, or one lies in the other; no such choice; tables by an
+        UsageError: Both are one place, or one is inside the other; no such choice; tables by an
             engine.
         NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
-        NestedCatalog: The destination lies inside another catalog.
+        NestedCatalog: The destination is inside another catalog.
     Requests: for each log 2 LIST and, where something is new, 1 GET and 1 PUT for each object; 4 to
         find out what the destination can do.
     """
-    places = _Places(_opened(source), _opened(destination), history=history)
-    failed = threading.Event()
-
-    def is_stopped() -> bool:
-        return failed.is_set() or (stop is not None and stop.is_set())
-
+    run = _Run(_opened(source), _opened(destination), databases, writers, history, progress, stop)
     selection = selection_of(tables, columns, where)
-    if selection is not None:
-        _refuse_engine(engine)
-        copied: dict[str, Copied] = {}
-        for attempt in range(_TRIES):
-            one_round, differences = places.round_of(databases, writers, selection)
-            report = _selected(
-                places, one_round, differences, copied,
-                progress=progress, is_stopped=is_stopped, failed=failed,
-            )  # fmt: skip
-            if attempt == _TRIES - 1 or not _may_go_on(report, one_round):
-                break
-        return report
-    found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
-    told = Told(
-        progress, sum(one.plan.files for one in found), sum(one.plan.size_bytes for one in found)
-    )
-    room = Room()
-    todo = [one for one in found if one.error is None and not one.plan.is_done]
-    exclusive = places.prepare(todo)
-
-    def work(one: _Found) -> tuple[LogReport, State | None, bool]:
-        return places.copy(one, places.mover(exclusive, room, is_stopped, told.one, engine))
-
-    done = []
-    for low in range(0, len(found), LOGS_AT_ONCE):
-        done += together(work, found[low : low + LOGS_AT_ONCE], failed.set)
-    logs = tuple(report for report, _, _ in done)
-    tokens = _tokens(done)
-    return Report(logs, tokens, tokens, any(stopped for _, _, stopped in done))
+    if selection is None:
+        return run.copy_logs(engine)
+    if engine is not None:
+        raise UsageError(
+            "Tables, columns and rows are replicated by this process alone, which makes their "
+            "files itself",
+            key="engine",
+            hint="Leave the engine out, or replicate whole logs",
+        )
+    copied: dict[str, Copied] = {}
+    for attempt in range(_TRIES):
+        one_round, differences = run.round_of(selection)
+        report = run.copy_tables(one_round, differences, copied)
+        if attempt == _TRIES - 1 or not _may_go_on(report, one_round):
+            break
+    return report
 
 
 def plan_replication(
@@ -140,24 +124,13 @@ def plan_replication(
     Args, Raises: As for `replicate`.
     Requests: for each log 2 LIST, and as reading both its newest states.
     """
-    places = _Places(_opened(source), _opened(destination), history=history)
+    run = _Run(_opened(source), _opened(destination), databases, writers, history)
     selection = selection_of(tables, columns, where)
     if selection is not None:
-        one_round, differences = places.round_of(databases, writers, selection)
-        return Report(tuple(map(one_round.told, differences)), {}, {})
-    found = parallel(places.look, places.logs(databases, writers), at_once=LOGS_AT_ONCE)
-    logs = (LogReport(one.plan, Copied(), one.plan.first, one.error) for one in found)
-    return Report(tuple(logs), {}, {})
-
-
-def _refuse_engine(engine: Engine | None) -> None:
-    if engine is not None:
-        raise UsageError(
-            "Tables, columns and rows are replicated by this process alone, whose files are made "
-            "anew",
-            key="engine",
-            hint="Leave the engine out, or replicate whole logs",
-        )
+        one_round, differences = run.round_of(selection)
+        return Report(tuple(map(one_round.planned, differences)))
+    logs = (LogReport(one.plan, Copied(), one.plan.first, one.error) for one in run.look())
+    return Report(tuple(logs))
 
 
 def _may_go_on(report: Report, one_round: Selected) -> bool:
@@ -169,169 +142,87 @@ def _may_go_on(report: Report, one_round: Selected) -> bool:
     return lost and one_round.is_outdated()
 
 
-def _selected(
-    places: _Places,
-    one_round: Selected,
-    found: list[Difference | LogReport],
-    copied: dict[str, Copied],
-    *,
-    progress: Callable[[Told], None] | None,
-    is_stopped: Callable[[], bool],
-    failed: threading.Event,
-) -> Report:
-    """A round that replicates tables; `copied` is by writer what tries before it have done."""
-    todo = [one for one in found if isinstance(one, Difference)]
-    exclusive = any(not one.is_none for one in todo) and places.exclusive(todo[0].writer)
-    told = Told(
-        progress, sum(len(one.made) for one in todo),
-        sum(one_round.plan_of(one).size_bytes for one in todo),
-    )  # fmt: skip
-    mover = places.mover(exclusive, Room(), is_stopped, told.one)
-
-    def work(one: Difference | LogReport) -> tuple[LogReport, bool]:
-        if isinstance(one, LogReport):
-            return one, False
-        return one_round.apply(one, mover, copied.setdefault(one.writer, Copied()))
-
-    done = []
-    for low in range(0, len(found), LOGS_AT_ONCE):
-        done += together(work, found[low : low + LOGS_AT_ONCE], failed.set)
-    stopped = any(stopped for _, stopped in done)
-    logs = tuple(report for report, _ in done)
-    if stopped or any(log.error for log in logs):
-        return Report(logs, {}, {}, stopped)
-    return Report(logs, *one_round.tokens(logs), stopped)
+def _opened(catalog: Catalog | str) -> Catalog:
+    return open_catalog(catalog) if isinstance(catalog, (str, os.PathLike)) else catalog
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A log that was looked at: where it stands, unless that can't be told."""
+class _Looked:
+    """A log that was looked at: its position, unless that isn't known."""
 
     plan: LogPlan
     position: Position | None
     error: LakelogError | None = None
 
 
-class _Places:
-    """The two ends."""
+@dataclass(slots=True)
+class _Run:
+    """One replication; the attributes are the arguments of `replicate`."""
 
-    def __init__(self, source: Catalog, destination: Catalog, *, history: bool) -> None:
-        refuse_one_place(source, destination)
-        self.source, self.destination = source, destination
-        self._history = history
+    source: Catalog
+    destination: Catalog
+    databases: Collection[str] | None
+    writers: Collection[str] | None
+    history: bool
+    progress: Callable[[Progress], None] | None = None
+    stop: threading.Event | None = None
+    _failed: threading.Event = field(default_factory=threading.Event)
 
-    def logs(
-        self, databases: Collection[str] | None, writers: Collection[str] | None
-    ) -> list[tuple[str, str]]:
-        """Databases and writers of the logs that are wanted, sorted.
+    def __post_init__(self) -> None:
+        refuse_one_place(self.source, self.destination)
 
-        Raises:
-            UsageError: Not lists of names.
-            NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
-        """
-        refuse_name("Databases", databases)
-        refuse_name("Writers", writers)
-        if databases is None:
-            found = self._all_logs()
-        else:
-            wanted = sorted(set(databases))
-            found = [(name, writer) for name in wanted for writer in self.source.writers(name)]
-        lost = sorted(set(writers or ()) - {writer for _, writer in found})
-        if lost:
-            raise WriterNotFound(
-                f"Writer {lost[0]!r} has no log at the source",
-                key=lost[0],
-                hint=f"Its writers: {', '.join(sorted({writer for _, writer in found}))}",
-            )
-        return [pair for pair in found if writers is None or pair[1] in writers]
+    # --- Whole logs -------------------------------------------------------------------------------
 
-    def _all_logs(self) -> list[tuple[str, str]]:
-        """Those of all databases; one whose first commit is still to come keeps no other waiting.
+    def look(self) -> list[_Looked]:
+        """Look at all logs that are wanted."""
+        return parallel(self._look, self._logs(), at_once=LOGS_AT_ONCE)
 
-        Warns:
-            LostLogWarning: A database has no log that can be read.
-        """
-        found, failed = [], []
-        for name in self.source.databases():
-            try:
-                found += [(name, writer) for writer in self.source.writers(name)]
-            except DatabaseNotFound as error:
-                failed.append(error)
-        if failed and not found:
-            raise failed[0]
-        for one in failed:
-            warnings.warn(f"{one.message}: it is left out", LostLogWarning, stacklevel=4)
-        return found
+    def copy_logs(self, engine: Engine | None) -> Report:
+        """Copy all logs that are wanted."""
+        looked = self.look()
+        progress = Progress(
+            self.progress,
+            sum(one.plan.files for one in looked),
+            sum(one.plan.size_bytes for one in looked),
+        )
+        todo = [one.plan for one in looked if one.error is None and not one.plan.is_done]
+        if any(plan.first < 0 for plan in todo):
+            refuse_nested(self.destination.store)
+        transfer = self._transfer(todo[0].writer if todo else None, progress, engine)
+        done = self._in_turns(lambda one: self._copy(one, transfer), looked)
+        logs = tuple(report for report, _, _ in done)
+        tokens = _tokens(done)
+        return Report(logs, tokens, tokens, any(stopped for _, _, stopped in done))
 
-    def round_of(
-        self,
-        databases: Collection[str] | None,
-        writers: Collection[str] | None,
-        selection: Selection,
-    ) -> tuple[Selected, list[Difference | LogReport]]:
-        """A round that replicates tables, and what is to be done in it."""
-        self.logs(databases, writers)  # raises if there is no such writer
-        found = open_selected(self.source, self.destination, databases, selection)
-        return found, found.differences(writers)
-
-    def look(self, log: tuple[str, str]) -> _Found:
-        """Where one log stands."""
+    def _look(self, log: tuple[str, str]) -> _Looked:
         database, writer = log
         try:
             position = self._position(writer, database)
-            return _Found(plan_of(position), position)
+            return _Looked(plan_of(position), position)
         except LakelogError as error:
-            return _Found(LogPlan(writer, database, 0, -1, -1, None, 0, 0, 0), None, error)
+            return _Looked(LogPlan(writer, database), None, error)
 
     def _position(self, writer: str, database: str) -> Position:
         source = LogReader(self.source.store, writer, database, self.source.ambient)
         replica = LogReader(self.destination.store, writer, database, self.destination.ambient)
-        return find_position(source, replica, history=self._history)
+        return find_position(source, replica, history=self.history)
 
-    def prepare(self, todo: list[_Found]) -> bool:
-        """Make sure that the destination may be written to; whether it has put-if-absent."""
-        if not todo:
-            return False
-        if any(one.plan.first < 0 for one in todo):
-            refuse_nested(self.destination.store)
-        return self.exclusive(todo[0].plan.writer)
-
-    def exclusive(self, writer: str) -> bool:
-        """Whether the destination has put-if-absent."""
-        return probe(self.destination.store, f"{writer}/").put_if_absent
-
-    def mover(
-        self,
-        exclusive: bool,
-        room: Room,
-        is_stopped: Callable[[], bool],
-        tell: Callable[[int], None],
-        engine: Engine | None = None,
-    ) -> Mover:
-        """What brings objects over."""
-        old_s = self.destination.margins.file_age_limit_s
-        here = Carrier(self.source.store, self.destination.store, exclusive, old_s, room)
-        stores = self.source.wide, self.destination.wide
-        return Mover(here, is_stopped, tell, stores, engine)
-
-    def copy(self, one: _Found, mover: Mover) -> tuple[LogReport, State | None, bool]:
-        """Copy one log; what became of it, its newest state, and whether it was told to stop."""
-        copied, state = Copied(), one.position.state if one.position else None
-        error, stopped = one.error, False
-        position = one.position
+    def _copy(self, one: _Looked, transfer: Transfer) -> tuple[LogReport, State | None, bool]:
+        """Copy one log; its report, its newest state, and whether the caller wanted no more."""
+        copied, position, error, stopped = Copied(), one.position, one.error, False
+        state = None if position is None else position.state
         for attempt in range(_TRIES):
             if position is None:
                 break
-            log = OneLog(position, mover, self.destination, copied)
             try:
-                state = log.run()
+                OneLog(position, transfer, self.destination, copied).run()
                 break
             except Stopped:
                 stopped = True
                 break
             except ObjectNotFound as gone:
                 # Pruned and collected at the source since we looked? A replica that has nothing yet
-                # can begin with a newer checkpoint; any other is told by `find_position`.
+                # can begin with a newer checkpoint; of any other `find_position` says it.
                 error = gone
                 try:
                     again = self._position(position.source.writer, position.source.database)
@@ -348,6 +239,105 @@ class _Places:
                 state = position.state
         revision = -1 if state is None else state.revision
         return LogReport(one.plan, copied, revision, error), state, stopped
+
+    # --- Tables -----------------------------------------------------------------------------------
+
+    def round_of(self, selection: Selection) -> tuple[Selected, list[Difference | LogReport]]:
+        """A round that replicates tables, and what is to be done in it."""
+        self._logs()  # raises if there is no such writer
+        one_round = open_selected(self.source, self.destination, self.databases, selection)
+        return one_round, one_round.differences(self.writers)
+
+    def copy_tables(
+        self,
+        one_round: Selected,
+        differences: list[Difference | LogReport],
+        copied: dict[str, Copied],
+    ) -> Report:
+        """Do a round; `copied` is by writer what earlier tries have done."""
+        todo = [one for one in differences if isinstance(one, Difference)]
+        progress = Progress(
+            self.progress,
+            sum(len(one.made) for one in todo),
+            sum(one_round.plan_of(one).size_bytes for one in todo),
+        )
+        writer = next((one.writer for one in todo if not one.is_none), None)
+        transfer = self._transfer(writer, progress)
+
+        def work(one: Difference | LogReport) -> tuple[LogReport, bool]:
+            if isinstance(one, LogReport):
+                return one, False
+            return one_round.apply(one, transfer, copied.setdefault(one.writer, Copied()))
+
+        done = self._in_turns(work, differences)
+        stopped = any(stopped for _, stopped in done)
+        logs = tuple(report for report, _ in done)
+        if stopped or any(log.error for log in logs):
+            return Report(logs, stopped=stopped)
+        return Report(logs, *one_round.tokens(logs))
+
+    # --- Both -------------------------------------------------------------------------------------
+
+    def _logs(self) -> list[tuple[str, str]]:
+        """Databases and writers of the logs that are wanted, sorted.
+
+        Raises:
+            UsageError: Not lists of names.
+            NotACatalog, DatabaseNotFound, WriterNotFound: The source has no such thing.
+        """
+        refuse_name("Databases", self.databases)
+        refuse_name("Writers", self.writers)
+        if self.databases is None:
+            logs = self._all_logs()
+        else:
+            names = sorted(set(self.databases))
+            logs = [(name, writer) for name in names for writer in self.source.writers(name)]
+        lost = sorted(set(self.writers or ()) - {writer for _, writer in logs})
+        if lost:
+            raise WriterNotFound(
+                f"Writer {lost[0]!r} has no log at the source",
+                key=lost[0],
+                hint=f"Its writers: {', '.join(sorted({writer for _, writer in logs}))}",
+            )
+        return [pair for pair in logs if self.writers is None or pair[1] in self.writers]
+
+    def _all_logs(self) -> list[tuple[str, str]]:
+        """The logs of all databases; one whose first commit is still to come keeps no other
+        waiting.
+
+        Warns:
+            LostLogWarning: A database has no log that can be read.
+        """
+        logs, failed = [], []
+        for name in self.source.databases():
+            try:
+                logs += [(name, writer) for writer in self.source.writers(name)]
+            except DatabaseNotFound as error:
+                failed.append(error)
+        if failed and not logs:
+            raise failed[0]
+        for one in failed:
+            warnings.warn(f"{one.message}: it is left out", LostLogWarning, stacklevel=5)
+        return logs
+
+    def _transfer(
+        self, writer: str | None, progress: Progress, engine: Engine | None = None
+    ) -> Transfer:
+        """The transfer of objects; `writer` is that of a log that is written to, if one is."""
+        there = self.destination
+        exclusive = writer is not None and probe(there.store, f"{writer}/").put_if_absent
+        copier = Copier(self.source.store, there.store, exclusive, there.margins.file_age_limit_s)
+        stores = self.source.wide, there.wide
+        return Transfer(copier, self._is_stopped, progress.one, stores, engine)
+
+    def _is_stopped(self) -> bool:
+        return self._failed.is_set() or (self.stop is not None and self.stop.is_set())
+
+    def _in_turns(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+        done: list[_R] = []
+        for low in range(0, len(items), LOGS_AT_ONCE):
+            done += in_threads(work, items[low : low + LOGS_AT_ONCE], self._failed.set)
+        return done
 
 
 def _is_news(before: Position, now: Position) -> bool:
@@ -368,5 +358,99 @@ def _tokens(done: list[tuple[LogReport, State | None, bool]]) -> dict[str, str]:
     return {name: Cut(name, cut).token for name, cut in by_database.items() if cut}
 
 
-def _opened(catalog: Catalog | str) -> Catalog:
-    return open_catalog(catalog) if isinstance(catalog, (str, os.PathLike)) else catalog
+# --- Following ------------------------------------------------------------------------------------
+
+
+class FollowWarning(UserWarning):
+    """A round failed; the next one tries again."""
+
+
+def follow(
+    source: Catalog | str,
+    destination: Catalog | str,
+    *,
+    stop: threading.Event,
+    every_s: float = 10.0,
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Iterator[Report]:
+    """Replicate again and again, also writers and databases that are created later.
+
+    Args:
+        stop: Set it to end: files under way are finished, and the iterator ends.
+        every_s: Seconds between the end of one round and the beginning of the next.
+        source, destination, progress, options: As for `replicate`.
+    Yields:
+        The report of each round.
+    Raises:
+        LakelogError: Another try can't help. A failure of the store is a warning, and tried again.
+    Warns:
+        FollowWarning: The store failed; the next round tries again.
+    """
+    while not stop.is_set():
+        try:
+            report = replicate(source, destination, progress=progress, stop=stop, **options)
+        except StorageError as error:
+            _warn(error)
+        else:
+            yield report
+            for failed in report.errors:
+                if not isinstance(failed, StorageError):
+                    raise failed
+                _warn(failed)
+        stop.wait(every_s)
+
+
+def _warn(error: StorageError) -> None:
+    warnings.warn(f"{error}; the next round tries again", FollowWarning, stacklevel=3)
+
+
+# --- One place ------------------------------------------------------------------------------------
+
+
+# Storage options that name a server or an account on it, at any depth. Others, such as credentials,
+# don't make another place of it.
+_SERVERS: Final = frozenset({"endpoint_url", "endpoint", "account_name", "account_host"})
+# The same in a connection string of Azure.
+_CONNECTION: Final = {"AccountName": "account_name", "BlobEndpoint": "endpoint"}
+
+
+def refuse_one_place(source: Catalog, destination: Catalog) -> None:
+    """Refuse to replicate a place into itself.
+
+    Raises:
+        UsageError: Both are one place, or one is inside the other.
+    """
+    ends = [_place(catalog) for catalog in (source, destination)]
+    if _server(source) == _server(destination) and (
+        ends[0].startswith(ends[1]) or ends[1].startswith(ends[0])
+    ):
+        raise UsageError(
+            f"{source.url} and {destination.url} are one place, or one is inside the other",
+            key=destination.url,
+            hint="Replicate into a place of its own",
+        )
+
+
+def _place(catalog: Catalog) -> str:
+    url = catalog.store.url
+    local = catalog.store.local_path("x")
+    return (os.path.realpath(url) if local is not None else url).rstrip("/") + "/"
+
+
+def _server(catalog: Catalog) -> dict[str, str]:
+    """The options by which servers are told apart."""
+    if catalog.store.backend not in ("s3", "gs", "az"):
+        return {}
+    return dict(_server_options(catalog.wide.opening.storage_options))
+
+
+def _server_options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in options.items():
+        if isinstance(value, dict):
+            yield from _server_options(value)
+        elif name == "connection_string":
+            parts = (part.partition("=") for part in str(value).split(";"))
+            yield from _server_options({_CONNECTION.get(key, ""): text for key, _, text in parts})
+        elif name in _SERVERS and value:
+            yield name, str(value).rstrip("/").lower()

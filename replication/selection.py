@@ -109,8 +109,8 @@ class Wanted:
     """A file that the destination is to have.
 
     Attributes:
-        table, partition: Of which it is.
-        path: Where it is to lie, relative to `<writer>/<database>/`.
+        table, partition: Of the file.
+        path: Relative to `<writer>/<database>/`.
         part: The file at the source that it is made of.
         projection: What is read of that.
     """
@@ -122,8 +122,8 @@ class Wanted:
     projection: Projection
 
 
-def told_source(log: LogIdentity) -> str:
-    """What names of files tell of the source's log that they were made from."""
+def source_tag(log: LogIdentity) -> str:
+    """The part of file names that identifies the source's log that they were made from."""
     return log.log_id.hex()[:16]
 
 
@@ -153,7 +153,7 @@ def wanted_files(
         for part in own:
             projection = _projection(part, whole, had[part.form] | nobodys)
             digest = _digest(selection, part, projection, folder)
-            yield writer, _wanted(table, part, projection, f"{told_source(log)}-{digest}")
+            yield writer, _wanted(table, part, projection, f"{source_tag(log)}-{digest}")
 
 
 def _had(part: FilePart, target: pa.Schema) -> frozenset[str]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...catalog.catalog import Catalog
-    from ...replication import Report, Told
+    from ...replication import Progress as Copying
+    from ...replication import Report
 
 ENVIRONMENT: Final = "LAKELOG_DESTINATION_OPTIONS"
 _COLUMNS: Final = (
@@ -227,11 +228,11 @@ class RateProgress(Progress):
 
     def __init__(self, what: str, *, asked: bool = False) -> None:
         super().__init__(what, asked=asked)
-        self._last: Told | None = None
+        self._last: Copying | None = None
         self._begun_s = SYSTEM.monotonic_s()
         self._turn = threading.Lock()
 
-    def update(self, last: Told) -> None:
+    def update(self, last: Copying) -> None:
         """Show the newest state; from any thread."""
         with self._turn:
             if self._last is not last and last is not None:

@@ -19,9 +19,9 @@ def replica_of_anything() -> Any:
 @plant("tests/replication/test_replicate.py")
 def files_are_copied_unseen() -> Any:
     """Nobody holds a file against the log before it is put."""
-    from lakelog.replication import carried
+    from lakelog.replication import transfer
 
-    return mock.patch.object(carried, "check_body")
+    return mock.patch.object(transfer, "check_body")
 
 
 @plant("tests/replication/test_replicate.py")
@@ -40,19 +40,19 @@ def commits_come_first() -> Any:
     """Transactions are put before the files that they name."""
     from lakelog.replication.one_log import OneLog
 
-    real, bring = OneLog._copy_range, OneLog._bring
+    real, copy_files = OneLog._copy_range, OneLog._copy_files
 
     def copy_range(self: Any, some: Any) -> None:
         needed = []
 
-        def later(self: Any, needs: Any, *, look: bool, anew: bool = False) -> list[Any]:
+        def later(self: Any, needs: Any, *, look: bool, renew: bool = False) -> list[Any]:
             needed.append(needs)
             return []
 
-        with mock.patch.object(OneLog, "_bring", later):
+        with mock.patch.object(OneLog, "_copy_files", later):
             real(self, some)
         for needs in needed:
-            bring(self, needs, look=True)
+            copy_files(self, needs, look=True)
 
     return mock.patch.object(OneLog, "_copy_range", copy_range)
 
@@ -68,9 +68,9 @@ def files_that_were_there_are_believed() -> Any:
 @plant("tests/replication/test_replicate_broken_off.py")
 def old_files_stay_old() -> Any:
     """A file that a run brought long ago stays one that gc may be about to take."""
-    from lakelog.replication.carried import Carrier
+    from lakelog.replication.transfer import Copier
 
-    return mock.patch.object(Carrier, "since_s", return_value=0.0)
+    return mock.patch.object(Copier, "since_s", return_value=0.0)
 
 
 @plant("tests/replication/test_replicate_selected.py")
@@ -119,6 +119,6 @@ def gc_takes_what_a_copy_brought_back() -> Any:
 @plant("tests/replication/test_replica_collected.py::test_new_epochs_in_between_change_nothing")
 def files_that_come_back_are_copied_ahead() -> Any:
     """They are there before a transaction that makes orphans of them."""
-    from lakelog.replication.needs import Needs
+    from lakelog.replication.dependencies import Needs
 
     return mock.patch.object(Needs, "names_below", return_value=False)

@@ -7,7 +7,7 @@ from lakelog.catalog.catalog import open_catalog
 from lakelog.catalog.format.names import log_folder, mirror_key
 from lakelog.errors import CorruptObject, LakelogError, LogLost, MissingTransaction, UsageError
 from lakelog.replication import replicate
-from lakelog.replication.one_place import refuse_one_place
+from lakelog.replication.replicate import refuse_one_place
 from replica_cases import Pair, written
 
 KINDS = [{}, {"tables": ["hourly"]}]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from lakelog.errors import SparkUnsupported
-from lakelog.spark import file_index
+from lakelog.spark import file_index, jvm
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.known_files import KnownFile, known_files
 
@@ -240,13 +240,13 @@ def test_no_files_gives_no_rows(spark):
 
 
 def test_a_wrong_index_text_is_reported_as_unavailable(spark, monkeypatch):
-    monkeypatch.setattr(file_index, "_compiled", [])
-    monkeypatch.setattr(file_index, "FILE_INDEX", "public class Broken implements NoSuchThing {}")
+    monkeypatch.setattr(jvm, "_compiled", {})
+    monkeypatch.setattr(file_index, "RELATION", "public class Broken implements NoSuchThing {}")
     with pytest.raises(SparkUnsupported, match="doesn't compile on Spark"):
         relation(spark, [])
 
 
 def test_compiles_once(spark, write, monkeypatch):
     relation(spark, [])
-    monkeypatch.setattr(file_index, "_compile", None)
+    monkeypatch.setattr(jvm, "compile_texts", None)
     relation(spark.newSession(), [write("a.parquet", rows(1))]).count()

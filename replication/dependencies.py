@@ -1,7 +1,7 @@
-"""What a transaction, or a whole state, names that lies below its writer's `data/`: the objects
-that must be at the destination before it is. Pure.
+"""What a transaction, or a whole state, names below its writer's `data/`: the objects that must be
+at the destination before it is. Pure.
 
-Files that lie elsewhere are named by their URLs and stay where they are.
+External files are named by their URLs and stay where they are.
 
 Source: docs/replication.md; docs/format.md, section 5.
 """
