@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.commit.mirror import Mirror
+from ..catalog.commit.mirror import Mirror, copy_checkpoint
 from ..catalog.format.names import base_folder, mirror_key, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_transaction
 from ..catalog.log.features import check_writer_features
@@ -93,14 +93,17 @@ class OneLog:
             LostTail: The replica has lost its end.
         Requests: 2 LIST; 1 GET and 1 PUT for each copy that is missing.
         """
-        replica, ambient = self.position.replica, self.catalog.ambient
-        mirror = Mirror(
-            replica, exclusive=self.transfer.copier.exclusive, in_background=ambient.in_background
-        )
+        replica, exclusive = self.position.replica, self.transfer.copier.exclusive
+        in_background = self.catalog.ambient.in_background
+        mirror = Mirror(replica, exclusive=exclusive, in_background=in_background)
         copies = replica.newest_copies()
         if self.position.state.log is not None:
             refuse_lost_end(replica, copies)
-            mirror.complete(replica.names_for(mirror=False), copies)
+            names = replica.names_for(mirror=False)
+            if names.head not in {*names.transactions, *copies.checkpoints}:
+                # A first run was broken off between the checkpoint and its copy.
+                copy_checkpoint(replica, names.checkpoints[names.head][0], exclusive=exclusive)
+            mirror.complete(names, copies)
         return mirror
 
     # --- The beginning ----------------------------------------------------------------------------

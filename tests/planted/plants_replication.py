@@ -122,3 +122,11 @@ def files_that_come_back_are_copied_ahead() -> Any:
     from lakelog.replication.dependencies import Needs
 
     return mock.patch.object(Needs, "names_below", return_value=False)
+
+
+@plant("tests/replication/test_replicate_stopped.py")
+def a_checkpoint_is_never_copied_again() -> Any:
+    """A run that ends between a checkpoint and its copy leaves it without one for good."""
+    from lakelog.replication import one_log
+
+    return mock.patch.object(one_log, "copy_checkpoint")

@@ -51,6 +51,7 @@ IN_THIRDS = (
     "tests/model/test_model.py",
     "tests/rebuild/test_footer_pool.py",
     "tests/replication/test_replicate_broken_off.py",
+    "tests/replication/test_replicate_stopped.py",
     "tests/simulation/test_simulation.py",
     "tests/store/test_conformance.py",
     "tests/store/test_conformance_listing.py",
