@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..catalog.data.parquet import UNKNOWN_DIGEST
 from ..catalog.format.names import IN_PLACE, parse_own_file
 from ..catalog.format.run import files_rows
 from ..catalog.log.part import Part, batch_parts
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.state import State
 
-UNKNOWN_DIGEST: Final = b"\0" * 8
 _FACTS: Final = ("path", "size_bytes", "footer_bytes", "footer_digest")
 _AT_ONCE: Final = 10_000
 
@@ -35,7 +35,7 @@ class DataFile(NamedTuple):
 
     Attributes:
         path: Relative to `<writer>/<database>/`.
-        size_bytes: Exact; -1 for an object of row deletes, of which the log doesn't say it.
+        size_bytes: Exact; -1 for an object of row deletes, whose size the log doesn't state.
         footer_bytes, footer_digest: Of the Parquet footer; 0, or eight zero bytes: not known.
     """
 
@@ -57,12 +57,12 @@ class DataFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must be there first.
+    """Objects that must be there first.
 
     Attributes:
-        facts: Of data files: the columns of `DataFile`; a path stands once.
+        facts: Data files, each once: the columns of `DataFile`.
         deletes: Paths of objects of row deletes, each once.
-        elsewhere: How many files lie elsewhere and stay there.
+        elsewhere: How many files are external.
     """
 
     facts: pa.Table
@@ -94,10 +94,10 @@ class Needs:
 
 
 def needs_of(transactions: Iterable[DecodedTransaction]) -> Needs:
-    """What some transactions add.
+    """The objects that some transactions add.
 
     Raises:
-        CorruptError: A segment of files is damaged, so that nobody knows what it names.
+        CorruptError: A segment of files is damaged, so that its files aren't known.
     """
     tables: list[pa.Table] = []
     deletes: dict[str, None] = {}
@@ -124,10 +124,10 @@ def _batch_facts(transaction: DecodedTransaction, position: int) -> Iterator[pa.
 
 
 def needs_of_state(state: State) -> Needs:
-    """What is live in a state, and what says which of its rows are deleted.
+    """The live files of a state, and the objects that hold its row deletes.
 
     Raises:
-        CorruptError: A table can't be told.
+        CorruptError: The files of a table can't be read.
     Requests: 1 GET for each segment of files and of row deletes.
     """
     files = state.files

@@ -30,11 +30,9 @@ from ..errors import (
     WriterNotFound,
 )
 from ..store import probe
-from .one_log import OneLog
-from .position import Position, find_position, plan_of
+from .one_log import OneLog, Position, find_position, plan_of
 from .reports import Copied, LogPlan, LogReport, Progress, Report
-from .selected import Difference, open_selected
-from .selection import refuse_name, selection_of
+from .selected import Difference, open_selected, refuse_name, selection_of
 from .transfer import Copier, Stopped, Transfer, in_threads
 
 if TYPE_CHECKING:
@@ -42,8 +40,7 @@ if TYPE_CHECKING:
 
     from ..catalog.log.state import State
     from ..catalog.parallel import Engine
-    from .selected import Selected
-    from .selection import Selection
+    from .selected import Selected, Selection
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -129,8 +126,7 @@ def plan_replication(
     if selection is not None:
         one_round, differences = run.round_of(selection)
         return Report(tuple(map(one_round.planned, differences)))
-    logs = (LogReport(one.plan, Copied(), one.plan.first, one.error) for one in run.look())
-    return Report(tuple(logs))
+    return Report(tuple(report for report, _ in run.look()))
 
 
 def _may_go_on(report: Report, one_round: Selected) -> bool:
@@ -144,15 +140,6 @@ def _may_go_on(report: Report, one_round: Selected) -> bool:
 
 def _opened(catalog: Catalog | str) -> Catalog:
     return open_catalog(catalog) if isinstance(catalog, (str, os.PathLike)) else catalog
-
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """A log that was looked at: its position, unless that isn't known."""
-
-    plan: LogPlan
-    position: Position | None
-    error: LakelogError | None = None
 
 
 @dataclass(slots=True)
@@ -173,43 +160,42 @@ class _Run:
 
     # --- Whole logs -------------------------------------------------------------------------------
 
-    def look(self) -> list[_Looked]:
-        """Look at all logs that are wanted."""
+    def look(self) -> list[tuple[LogReport, Position | None]]:
+        """Look at all logs that are wanted: what is to be done, and how far each is."""
         return parallel(self._look, self._logs(), at_once=LOGS_AT_ONCE)
 
     def copy_logs(self, engine: Engine | None) -> Report:
         """Copy all logs that are wanted."""
         looked = self.look()
-        progress = Progress(
-            self.progress,
-            sum(one.plan.files for one in looked),
-            sum(one.plan.size_bytes for one in looked),
-        )
-        todo = [one.plan for one in looked if one.error is None and not one.plan.is_done]
+        progress = Progress.of(self.progress, [report.plan for report, _ in looked])
+        todo = [one.plan for one, _ in looked if one.error is None and not one.plan.is_done]
         if any(plan.first < 0 for plan in todo):
             refuse_nested(self.destination.store)
         transfer = self._transfer(todo[0].writer if todo else None, progress, engine)
-        done = self._in_turns(lambda one: self._copy(one, transfer), looked)
+        done = self._in_turns(lambda one: self._copy(*one, transfer), looked)
         logs = tuple(report for report, _, _ in done)
         tokens = _tokens(done)
         return Report(logs, tokens, tokens, any(stopped for _, _, stopped in done))
 
-    def _look(self, log: tuple[str, str]) -> _Looked:
+    def _look(self, log: tuple[str, str]) -> tuple[LogReport, Position | None]:
         database, writer = log
         try:
             position = self._position(writer, database)
-            return _Looked(plan_of(position), position)
+            plan = plan_of(position)
+            return LogReport(plan, revision=plan.first), position
         except LakelogError as error:
-            return _Looked(LogPlan(writer, database), None, error)
+            return LogReport(LogPlan(writer, database), error=error), None
 
     def _position(self, writer: str, database: str) -> Position:
         source = LogReader(self.source.store, writer, database, self.source.ambient)
         replica = LogReader(self.destination.store, writer, database, self.destination.ambient)
         return find_position(source, replica, history=self.history)
 
-    def _copy(self, one: _Looked, transfer: Transfer) -> tuple[LogReport, State | None, bool]:
+    def _copy(
+        self, planned: LogReport, position: Position | None, transfer: Transfer
+    ) -> tuple[LogReport, State | None, bool]:
         """Copy one log; its report, its newest state, and whether the caller wanted no more."""
-        copied, position, error, stopped = Copied(), one.position, one.error, False
+        copied, error, stopped = planned.copied, planned.error, False
         state = None if position is None else position.state
         for attempt in range(_TRIES):
             if position is None:
@@ -222,7 +208,7 @@ class _Run:
                 break
             except ObjectNotFound as gone:
                 # Pruned and collected at the source since we looked? A replica that has nothing yet
-                # can begin with a newer checkpoint; of any other `find_position` says it.
+                # can begin with a newer checkpoint; any other is refused by `find_position`.
                 error = gone
                 try:
                     again = self._position(position.source.writer, position.source.database)
@@ -238,7 +224,7 @@ class _Run:
             finally:
                 state = position.state
         revision = -1 if state is None else state.revision
-        return LogReport(one.plan, copied, revision, error), state, stopped
+        return LogReport(planned.plan, copied, revision, error), state, stopped
 
     # --- Tables -----------------------------------------------------------------------------------
 
@@ -256,11 +242,7 @@ class _Run:
     ) -> Report:
         """Do a round; `copied` is by writer what earlier tries have done."""
         todo = [one for one in differences if isinstance(one, Difference)]
-        progress = Progress(
-            self.progress,
-            sum(len(one.made) for one in todo),
-            sum(one_round.plan_of(one).size_bytes for one in todo),
-        )
+        progress = Progress.of(self.progress, [one_round.plan_of(one) for one in todo])
         writer = next((one.writer for one in todo if not one.is_none), None)
         transfer = self._transfer(writer, progress)
 
@@ -334,10 +316,9 @@ class _Run:
         return self._failed.is_set() or (self.stop is not None and self.stop.is_set())
 
     def _in_turns(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-        done: list[_R] = []
-        for low in range(0, len(items), LOGS_AT_ONCE):
-            done += in_threads(work, items[low : low + LOGS_AT_ONCE], self._failed.set)
-        return done
+        lows = range(0, len(items), LOGS_AT_ONCE)
+        parts = (in_threads(work, items[n : n + LOGS_AT_ONCE], self._failed.set) for n in lows)
+        return [result for part in parts for result in part]
 
 
 def _is_news(before: Position, now: Position) -> bool:
@@ -439,7 +420,7 @@ def _place(catalog: Catalog) -> str:
 
 
 def _server(catalog: Catalog) -> dict[str, str]:
-    """The options by which servers are told apart."""
+    """The options that name a server."""
     if catalog.store.backend not in ("s3", "gs", "az"):
         return {}
     return dict(_server_options(catalog.wide.opening.storage_options))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..errors import LakelogError
 
@@ -116,6 +116,11 @@ class Progress:
     files_done: int = 0
     bytes_done: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, call: Callable[[Progress], None] | None, plans: Sequence[LogPlan]) -> Progress:
+        """The progress of plans before anything is done."""
+        return cls(call, sum(plan.files for plan in plans), sum(plan.size_bytes for plan in plans))
 
     def one(self, size_bytes: int) -> None:
         """Count one more data file."""

@@ -1,37 +1,51 @@
 """Replication of some tables, or of some columns and rows of one: into logs of the destination's
 own, one commit a log and round.
 
-What a log of the destination must hold follows from the source's cut alone, file by file. So a
-round compares names, makes what is missing, and commits what was added and removed; a run that was
-broken off left files under the names that the next one looks for. A log of the destination must
-have been made from the very logs that the source has now, which the names of files show, by nobody
-else; and the source must not have been set back: the newest commit of the replica names the
-transaction of the source's log that it was made from.
+What a log of the destination must hold follows from the source's cut alone, file by file, and the
+names of the files from all that their rows depend on. So a round compares names, makes what is
+missing, and commits what was added and removed; a run that was broken off left files under the
+names that the next one looks for. A log of the destination must have been made from the very logs
+that the source has now, which the names of its files show, and changed by nobody else; and the
+source must not have been set back: the newest commit of the replica names the transaction of the
+source's log that it was made from.
 
 Source: docs/replication.md, "Some logs, or some tables, columns or rows".
 """
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.commit.session import Session
 from ..catalog.commit.spots import NewFile
 from ..catalog.commit.transaction import Transaction
 from ..catalog.data.parquet import write_rows
-from ..catalog.data.scan import scan_files
+from ..catalog.data.scan import Projection, scan_files
+from ..catalog.data.shown import shown
+from ..catalog.data.unify import FileSchema
 from ..catalog.format.cut import TOKEN_DIGEST_BYTES, Cut, Position, parse_token
-from ..catalog.format.names import base_folder, parse_replica_file
+from ..catalog.format.names import (
+    base_folder,
+    check_path,
+    escape_name,
+    parse_replica_file,
+    partition_folder,
+)
 from ..catalog.log.history import summary_of
 from ..catalog.log.state import empty_state
 from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.parallel import parallel
+from ..catalog.read.file_parts import checked, projected
 from ..catalog.read.hidden import hidden_files
 from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
+from ..catalog.read.row_filter import row_filter
+from ..catalog.read.tombstones import TombstoneTest
 from ..errors import (
     CorruptError,
     InvalidToken,
@@ -41,16 +55,18 @@ from ..errors import (
     TableNotFound,
     UsageError,
 )
-from .position import destination_error, digest_at, head_of
+from .one_log import destination_error, digest_at, head_of
 from .reports import Copied, LogPlan, LogReport
-from .selection import Selection, Wanted, source_tag, wanted_files
 from .transfer import Stopped, diverged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+
     from ..catalog.catalog import Catalog
     from ..catalog.data.file_part import FilePart
+    from ..catalog.data.shown import Shown
     from ..catalog.format.frame import LogIdentity
     from ..catalog.log.history import Row
     from ..catalog.log.state import State
@@ -82,13 +98,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Selected:
-    """A round of such a replication.
-
-    Args:
-        source, destination: The catalogs.
-        snapshot: The cut of the source that is replicated.
-        selection: What of it.
-    """
+    """A round of such a replication: the selection of a cut of the source."""
 
     source: Catalog
     destination: Catalog
@@ -214,7 +224,15 @@ class Selected:
 
     def _commit(self, one: Difference) -> int:
         refuse = partial(_refuse_other, one.state)
-        with closing(self._session(one.writer)) as session:
+        there, database = self.destination, self.snapshot.database
+        try:
+            session = Session(
+                there.store, one.writer, database, shared=False, checkpoint_every=CHECKPOINT_EVERY,
+                ambient=there.ambient, margins=there.margins, wide=there.wide,
+            )  # fmt: skip
+        except CorruptError as error:  # the log was lost
+            raise destination_error(error, f"{one.writer}/{database}") from error
+        with closing(session):
             session.ask(refuse)
             intent = session.begin(None, None, None, {SOURCE: self.snapshot.token})
             intent.fits.append(refuse)
@@ -227,16 +245,6 @@ class Selected:
                         tx.add_all(table, files, skip_live=False, own=True)
         assert tx.commit_info is not None
         return tx.commit_info.revision
-
-    def _session(self, writer: str) -> Session:
-        there, database = self.destination, self.snapshot.database
-        try:
-            return Session(
-                there.store, writer, database, shared=False, checkpoint_every=CHECKPOINT_EVERY,
-                ambient=there.ambient, margins=there.margins, wide=there.wide,
-            )  # fmt: skip
-        except CorruptError as error:  # the log was lost
-            raise destination_error(error, f"{writer}/{database}") from error
 
 
 def _refuse_other(state: State, head: State) -> None:
@@ -255,9 +263,8 @@ def open_selected(
     """A round at the source's newest cut.
 
     Raises:
-        UsageError: Not one database, or no such selection.
+        UsageError: Not one database.
     """
-    selection.check()
     named = sorted(set(source.databases() if databases is None else databases))
     if len(named) != 1:
         raise UsageError(
@@ -377,12 +384,12 @@ def read_logs(destination: Catalog, database: str, tables: Sequence[str]) -> Rep
         of these tables.
     """
     replicas = ReplicaLogs(database, tables)
-    writers = writer_ids(destination.store)
+    store = destination.store
+    writers = writer_ids(store)
 
     def read(writer: str) -> ReplicaLog | LakelogError:
-        log = LogReader(destination.store, writer, database, destination.ambient)
         try:
-            return _read(log, tables)
+            return _read(LogReader(store, writer, database, destination.ambient), tables)
         except LakelogError as error:
             return error
 
@@ -480,3 +487,173 @@ def _newest_first(replica: State) -> Iterator[Row]:
         rows = replica.history.after(low)
         yield from reversed(rows[: len(rows) - known])
         known, back = len(rows), back * _WIDER
+
+
+# --- Files and their names ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some tables of a database, or some columns and rows of one.
+
+    Attributes:
+        tables: Their names.
+        columns: Names, in the order wanted; None: all.
+        where: Only rows that meet this predicate; None: all.
+    """
+
+    tables: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+
+
+def selection_of(
+    tables: Collection[str] | None, columns: Sequence[str] | None, where: str | None
+) -> Selection | None:
+    """The selection of these; None: whole logs.
+
+    Raises:
+        UsageError: Not lists of names; no table, one twice, or columns and rows of several; no
+            column; rows that are not chosen by text.
+    """
+    if tables is None and columns is None and where is None:
+        return None
+    refuse_name("Tables", tables)
+    refuse_name("Columns", columns)
+    names, is_part = tuple(tables or ()), columns is not None or where is not None
+    if not names and is_part:
+        raise UsageError(
+            "Columns and rows are chosen of one table, and none is named",
+            hint='Name it: --table NAME, or tables=["NAME"]',
+        )
+    if not names or len(set(names)) < len(names):
+        raise UsageError("Name one table or more, each once")
+    if len(names) > 1 and is_part:
+        raise UsageError(
+            "Columns and rows can be chosen of one table at a time",
+            hint="Replicate the other tables by a run of their own, into another place",
+        )
+    if columns is not None and not columns:
+        raise UsageError("Name one column or more", hint="None at all are all of them")
+    if not isinstance(where, (str, NoneType)):
+        # Files are named by it, and the text of an expression is shortened.
+        kind = type(where).__name__
+        raise UsageError(
+            f"Rows to be replicated are chosen by text, and where= is of type {kind}",
+            key="where",
+            hint="""Write the predicate as text, as where="temp > 4 AND site = 'oslo'\"""",
+        )
+    return Selection(names, None if columns is None else tuple(columns), where)
+
+
+def refuse_name(what: str, given: object) -> None:
+    """Refuse one name where a list of names belongs: it is one of letters.
+
+    Raises:
+        UsageError: It is a name.
+    """
+    if isinstance(given, str):
+        raise UsageError(
+            f"{what} are a list of names, not {given!r:.60}", hint=f"Give [{given!r:.60}]"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file that the destination is to have.
+
+    Attributes:
+        table, partition: Of the file.
+        path: Relative to `<writer>/<database>/`.
+        part: The file at the source that it is made of.
+        projection: What is read of that.
+    """
+
+    table: str
+    partition: str
+    path: str
+    part: FilePart
+    projection: Projection
+
+
+def source_tag(log: LogIdentity) -> str:
+    """The part of file names that identifies the source's log that they were made from."""
+    return log.log_id.hex()[:16]
+
+
+def wanted_files(
+    selection: Selection, table: str, parts: dict[str, list[FilePart]], cut: Cut
+) -> Iterator[tuple[str, Wanted]]:
+    """The files that the destination is to have of a table, each with its writer.
+
+    Args:
+        parts: By writer those of the cut.
+        cut: Of the source.
+    Raises:
+        UsageError, InvalidPredicate: There is no such column, or the predicate doesn't fit.
+        SchemaConflict: Files disagree about the type of a column.
+    """
+    forms = {
+        (writer, part.form): FileSchema(_form(part).schema, writer)
+        for writer, own in parts.items()
+        for part in own
+    }
+    if not forms:
+        return
+    schemas = list(forms.values())
+    names = None if selection.columns is None else checked(selection.columns, schemas, table)
+    found = None if selection.where is None else row_filter(selection.where, schemas, table)
+    whole = projected(schemas, table, names, found)
+    had = {part.form: _had(part, whole.read) for own in parts.values() for part in own}
+    nobodys = frozenset(whole.given.names).difference(*had.values())
+    for writer, own in parts.items():
+        log, folder = cut.writers[writer].log, base_folder(writer, cut.database)
+        assert log is not None
+        for part in own:
+            projection = _projection(part, whole, had[part.form] | nobodys)
+            name = f"{source_tag(log)}-{_digest(selection, part, projection, folder)}"
+            below = f"data/{partition_folder(part.partition)}/{escape_name(table, 'table')}"
+            path = check_path(f"{below}/replica-{name}.parquet")
+            yield writer, Wanted(table, part.partition, path, part, projection)
+
+
+def _had(part: FilePart, target: pa.Schema) -> frozenset[str]:
+    """The columns of a target that a file has."""
+    found = part.found(target)
+    return frozenset(found.stored) | frozenset(found.defaults)
+
+
+def _form(part: FilePart) -> Shown:
+    return part.shown or shown(part.schema, None)
+
+
+def _projection(part: FilePart, whole: Projection, chosen: frozenset[str]) -> Projection:
+    """Of the given columns those that the file has, and those that no file has: what it lacks is
+    null at the destination too. A file that has none of them is as long, and all null."""
+    given = whole.given.names
+    names = [name for name in given if name in chosen] or given[:1]
+    return Projection(whole.read, whole.keep, names)
+
+
+def _digest(selection: Selection, part: FilePart, projection: Projection, folder: str) -> str:
+    """Of all that the rows of a file depend on; `folder` is the log's, which may be renamed."""
+    hidden = part.hidden
+    facts: list[object] = [
+        part.key.removeprefix(folder), part.size_bytes, part.row_count, part.footer_digest,
+        part.fingerprint, part.partition, _form(part).definition, _types(projection.given),
+        selection.where, _types(projection.read) if selection.where is not None else (),
+    ]  # fmt: skip
+    if hidden is not None:
+        facts += [_test(test) for test in hidden.tests]
+        facts += [(b.key.removeprefix(folder), b.offset, b.digest) for b in hidden.bitmaps]
+        facts.append(hidden.superseded)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
+
+
+def _types(schema: pa.Schema) -> Sequence[tuple[str, str]]:
+    return [(field.name, str(field.type)) for field in schema]
+
+
+def _test(test: object) -> object:
+    assert isinstance(test, TombstoneTest)
+    return test.tombstone.predicate, test.tombstone.columns

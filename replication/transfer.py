@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from itertools import tee
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import footer_digest
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 AT_ONCE: Final = 16
-_SHARE: Final = 8  # of a task: the files of which are read whole
+_SHARE: Final = 8  # files of a task, which are read whole
 _MOST_BYTES: Final = 256 << 20  # in memory; a larger object goes alone
 _GUESS_BYTES: Final = 1 << 20  # of an object whose size the log doesn't state
 
@@ -124,26 +124,30 @@ class Transfer:
         Returns:
             How many were put, their bytes, and those that were there already.
         """
-        left = _SharedIterator(iter(items))
+        rest, guard, ended = iter(items), threading.Lock(), threading.Event()
         sizes: list[int] = []
         there: list[_T] = []
 
         def work(_: int) -> None:
-            while (item := left.take()) is not None:
+            while True:
+                with guard:
+                    item = None if ended.is_set() else next(rest, None)
+                if item is None:
+                    return
                 try:
                     self._refuse_stopped()
-                    size, is_new = put(item[0])
+                    size, is_new = put(item)
                     if is_new:
                         sizes.append(size)
                     else:
-                        there.append(item[0])
+                        there.append(item)
                     if counted:
                         self.report(size)
                 except BaseException:
-                    left.end()
+                    ended.set()
                     raise
 
-        in_threads(work, range(min(AT_ONCE, number)), left.end)
+        in_threads(work, range(min(AT_ONCE, number)), ended.set)
         return len(sizes), sum(sizes), there
 
     def put_made(self, key: str, body: bytes) -> bool:
@@ -311,10 +315,7 @@ class Copier:
         return self.since_s(info)
 
     def _is_old(self, key: str) -> bool:
-        """Whether gc may be about to take an object, or has just taken it.
-
-        Requests: 1 HEAD.
-        """
+        """Whether gc may be about to take an object, or has just taken it. 1 HEAD."""
         try:
             return self.since_s(self.destination.head(key)) >= self.old_s
         except ObjectNotFound:
@@ -405,24 +406,3 @@ def in_threads(
         except BaseException:
             give_up()
             raise
-
-
-class _SharedIterator(Generic[_T]):
-    """Items that several threads take from."""
-
-    def __init__(self, items: Iterator[_T]) -> None:
-        self._items = items
-        self._lock = threading.Lock()
-        self._ended = False
-
-    def take(self) -> tuple[_T] | None:
-        """The next one; None: there are no more."""
-        with self._lock:
-            for item in () if self._ended else self._items:
-                return (item,)
-            return None
-
-    def end(self) -> None:
-        """No thread gets another one."""
-        with self._lock:
-            self._ended = True

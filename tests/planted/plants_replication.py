@@ -11,9 +11,9 @@ from planting import plant
 @plant("tests/replication/test_replicate.py")
 def replica_of_anything() -> Any:
     """Replication goes on in a log in which somebody else has committed."""
-    from lakelog.replication import position
+    from lakelog.replication import one_log
 
-    return mock.patch.object(position, "_refuse_other")
+    return mock.patch.object(one_log, "_refuse_other")
 
 
 @plant("tests/replication/test_replicate.py")
@@ -78,14 +78,14 @@ def a_part_keeps_deleted_rows() -> Any:
     """The name of a file of a part doesn't follow from what hides its rows."""
     from dataclasses import replace
 
-    from lakelog.replication import selection
+    from lakelog.replication import selected
 
-    real = selection._digest
+    real = selected._digest
 
     def digest(chosen: Any, part: Any, *more: Any) -> str:
         return real(chosen, replace(part, hidden=None), *more)
 
-    return mock.patch.object(selection, "_digest", digest)
+    return mock.patch.object(selected, "_digest", digest)
 
 
 @plant("tests/replication/test_replicate_selected.py")
