@@ -35,7 +35,7 @@ _FILES_SHOWN: Final = 50
 _FIELDS: Final = (
     *("table", "path", "partition", "row_count", "size_bytes", "schema_fingerprint"),
     *("first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups"),
-    *("statistics", "fields"),
+    *("original_revision", "statistics", "fields"),
 )
 _EMPTY: Final = dict.fromkeys(_FIELDS)
 _COLUMNS: Final = columns("action", "kind", *_FIELDS)
@@ -188,6 +188,7 @@ def _add(add: wire.Add, schemas: dict[bytes, pa.Schema]) -> dict[str, Any]:
         "footer_bytes": add.footer_bytes,
         "footer_digest": _known_digest(add.footer_digest),
         "row_groups": len(add.row_groups),
+        "original_revision": add.original_revision if add.HasField("original_revision") else None,
         "statistics": of_add(add, schemas.get(add.schema_fingerprint)),
     }
 
@@ -415,7 +416,7 @@ def _print_action(record: dict[str, Any], statistics: bool) -> None:
 def _print_file(record: dict[str, Any], statistics: bool) -> None:
     output.line(f"add     {record['path']}")
     known = record["statistics"]
-    groups = record["row_groups"]
+    groups, original = record["row_groups"], record["original_revision"]
     output.pairs(
         [
             ("table", record["table"]),
@@ -423,6 +424,7 @@ def _print_file(record: dict[str, Any], statistics: bool) -> None:
             ("holds", f"{many(record['row_count'], 'row')}, {size(record['size_bytes'])}"),
             ("row groups", f"{count(groups)}, footer of {count(record['footer_bytes'])} bytes"),
             ("clock", f"{record['first_clock']} to {record['last_clock']}"),
+            *([] if original is None else [("first added", f"by revision {original}")]),
             ("schema", record["schema_fingerprint"]),
             ("statistics", f"of {many(len(known), 'column')}" if known else "none"),
         ],

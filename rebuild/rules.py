@@ -29,8 +29,8 @@ RULES: Final = (
     "The newest state that either copy of the log gives is the base. What it says counts.",
     "A transaction above it that either copy still has counts as it stands.",
     "A lost transaction is proven if the footer of another one names it as its base.",
-    "A proven transaction adds its files, takes out the files that it replaced, and hides the rows "
-    "that its deletion vectors name.",
+    "A proven transaction adds its files, which keep its place in the order of rows, takes out the "
+    "files that it replaced, and hides the rows that its deletion vectors name.",
     "Every other transaction is unproven. It counts only if a lost revision is left that it can "
     "have been: above the base and above its own, between transactions of no higher epoch before "
     "and no lower one after it; a revision that is known is left only to those of the same opening "

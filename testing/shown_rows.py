@@ -208,8 +208,7 @@ def said(
         kind = action.WhichOneof("kind") or ""
         for own, path, clock in added_files(found, number):
             if own == table:
-                rows = _rows_in(path, asked, body_of)
-                files[path] = File(rows, frozenset(), (clock, revision, number))
+                files[path] = _file(path, (clock, revision, number), asked, body_of)
                 forgotten = False
         if kind == "forget" and table in action.forget.tables:
             tombstones, definition, key, went_back = [], b"", (), True
@@ -283,15 +282,17 @@ def _numbers_in(item: wire.RowDeletes, body_of: Callable[[str], bytes]) -> set[i
     return set(bitmap_rows(bytes(data[item.offset : item.offset + item.length])).tolist())
 
 
-def _rows_in(path: str, asked: Asked, body_of: Callable[[str], bytes]) -> tuple[Row, ...]:
-    """The rows of a file: as it was before, if it comes back."""
+def _file(
+    path: str, order: tuple[int, int, int], asked: Asked, body_of: Callable[[str], bytes]
+) -> File:
+    """A file that is added: if it comes back, with the rows and the order that it had."""
     if asked.back is not None and path in asked.back.files:
-        return asked.back.files[path].rows
+        return asked.back.files[path]._replace(hidden=frozenset())
     # Not by `read_table`, whose dataset costs more than a small file does.
     data = pq.ParquetFile(pa.BufferReader(body_of(path))).read(use_threads=False)
     if not asked.names.keys() >= set(data.column_names):
         raise _Another
-    return rows_of(asked.names, data.to_pylist())
+    return File(rows_of(asked.names, data.to_pylist()), frozenset(), order)
 
 
 def wanted(before: Shown, after: Shown, asked: Asked) -> Shown:

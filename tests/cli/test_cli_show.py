@@ -95,6 +95,19 @@ def test_a_transaction_as_json_says_what_the_object_says(cli, weather):
     assert [one["column"] for one in add["statistics"] if one["no_nan"]] == ["temp"]
 
 
+def test_a_file_that_comes_back_says_which_revision_first_added_it(cli, weather, tmp_path):
+    lake = shutil.copytree(weather, tmp_path / "lake")
+    args = ("show", lake, "weather", "--writer", "EWR")
+    removed, _ = cli(*args, "-r", "3", "-o", "json").json["actions"]
+    lakelog.open_catalog(lake).restore("weather", to={"EWR": 2}, writers=["EWR"], execute=True)
+    text = cli(*args).text
+    back = text[text.index(f"add     {removed['path']}") :]
+    assert "first added  by revision " in back
+    adds = [one for one in cli(*args, "-o", "json").json["actions"] if one["kind"] == "add_batch"]
+    assert len(adds) == 1
+    assert adds[0]["original_revision"] in range(3)
+
+
 def test_a_transaction_as_csv_is_its_actions(cli, weather):
     out = cli("show", weather, "weather", "--writer", "EWR", "-r", "0", "-o", "csv").out
     identity, schema, add = csv.DictReader(io.StringIO(out))

@@ -110,6 +110,7 @@ LIES = {
         "footer_bytes": more,
         "footer_digest": is_now(b"12345678"),
         "row_groups": more,
+        "original_revision": is_now(0),
     },
     SCHEMAS: {"key": is_now(["value"]), "sort_order": is_now(["value"]), "revision": more},
     APPLICATIONS: {"app_id": is_now("apq"), "app_version": more, "committed_at_us": more},
