@@ -18,7 +18,7 @@ def any_revision_may_be_lost() -> Any:
     """An attempt counts though no lost revision is left that it can have been."""
     from lakelog.rebuild import rules
 
-    return mock.patch.object(rules._LostRevisions, "refuses", return_value="")
+    return mock.patch.object(rules._LostRevisions, "may_have_been", return_value=True)
 
 
 @plant(ORDER + "::test_a_rebuild_from_footers_orders_files_by_the_revisions_that_these_prove")
@@ -56,7 +56,7 @@ def only_proven_rows_come_back() -> Any:
     """What no footer names is left out."""
     from lakelog.rebuild import rules
 
-    return mock.patch.object(rules._LostRevisions, "refuses", return_value="unproven")
+    return mock.patch.object(rules._LostRevisions, "may_have_been", return_value=False)
 
 
 @plant(SALVAGE + "::test_any_one_revision")
