@@ -14,6 +14,7 @@ from ...errors import (
     CapabilityMissing,
     CorruptError,
     LakelogError,
+    LogLost,
     SnapshotPruned,
     TableNotFound,
     UnsupportedFeature,
@@ -103,7 +104,12 @@ class Session:
         if listing.head < 0 and not listing.others:
             from .birth import check_birth
 
-            check_birth(store, writer_id, database)
+            try:
+                check_birth(store, writer_id, database)
+            except LogLost:
+                listing = self._log.names_for(mirror=False)
+                if listing.head < 0:  # else somebody has just begun it
+                    raise
         elif goes_further(copies, listing):
             refuse_lost_end(self._log, copies)
         state = self._log.load(listing=listing, sealed=True)

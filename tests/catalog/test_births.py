@@ -77,6 +77,22 @@ def test_eight_guests_at_once_begin_one_log(tmp_path):
     assert values(store) == list(range(8))
 
 
+class BegunMeanwhile(PassingStore):
+    """Somebody else begins the log, and commits, right before its folders are listed."""
+
+    def list_folders(self, prefix):
+        if prefix == "w/db/" and not log_keys(self.inner):
+            write(Catalog(self.inner).writer("w", "db", shared=True), 1)
+        return super().list_folders(prefix)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_log_that_somebody_else_has_just_begun_was_not_lost(store, fake, shared):
+    writer = Catalog(BegunMeanwhile(store), ambient=fake.ambient).writer("w", "db", shared=shared)
+    assert write(writer, 2).revision == 2
+    assert values(store) == [1, 2]
+
+
 @pytest.mark.parametrize("lost", [["lost response"], ["lost request"], ["lost response"] * 4])
 def test_a_guests_birth_whose_answer_was_lost(store, fake, lost):
     faulty = FaultyStore(store, lost)
