@@ -38,11 +38,13 @@ from ..catalog.format.pieces import open_segment
 from ..catalog.log.checkpoint_state import state_of_checkpoint
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.listing import Listing, fork_error, plan_read, read_listing
+from ..catalog.log.live_rows import live_files, read_whole
 from ..catalog.log.outcome import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_folder import ATTEMPTS, PAUSE_S
+from ..catalog.read.mirror import goes_further, lost_end_error
 from ..errors import (
     ConflictError,
     CorruptObject,
@@ -195,7 +197,9 @@ def check_names(names: LogNames) -> None:
     """
     listing = names.listing
     where = f"{listing.writer}/{listing.database}"
-    refuse_lost_end(listing, names.mirror)
+    copies = read_listing(listing.writer, listing.database, sorted(names.mirror.objects))
+    if goes_further(copies, listing):
+        raise lost_end_error(listing, copies)
     if listing.head < 0 and listing.others:
         raise CorruptObject(
             f"{where} has an incarnation without its checkpoint, and no other",
@@ -211,30 +215,6 @@ def check_names(names: LogNames) -> None:
         )
     for revision in listing.forks():
         raise fork_error(listing, revision)
-
-
-def refuse_lost_end(listing: Listing, mirror: Copy) -> None:
-    """Refuses a log whose mirror goes on above its head: only what was committed is mirrored.
-
-    Args:
-        mirror: Listed before the log.
-    Raises:
-        LostTail: Names the newest object of the mirror.
-        LogLost: The log has no objects at all, and the mirror has.
-    """
-    copies = read_listing(listing.writer, listing.database, sorted(mirror.objects))
-    if (copies.incarnation, copies.head) <= (listing.incarnation, listing.head):
-        return
-    where = f"{listing.writer}/{listing.database}"
-    key = mirror.log_folder + copies.names_at(copies.head)[0].name
-    if listing.head < 0:
-        raise LogLost(f"The log of {where} is gone, and its mirror is there", key=key, hint=_REPAIR)
-    raise LostTail(
-        f"The log of {where} has lost its end: it ends at revision {listing.head}, and its mirror "
-        f"goes on to revision {copies.head}",
-        key=key,
-        hint=_REPAIR,
-    )
 
 
 def check_no_gap(listing: Listing) -> None:
@@ -275,12 +255,12 @@ def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | N
         transaction if listed.
     """
     if base is None:
-        return _whole(empty_state(context.writer, context.database))
+        return read_whole(empty_state(context.writer, context.database))
     state = read_checkpoint(context, listing.key(base))
     check_writer_features(state)
     for item in listing.transactions.get(base.revision, ()):
         _match(state, context.log.transaction(item), listing.key(base))
-    return _whole(state)
+    return read_whole(state)
 
 
 def read_checkpoint(context: MaintenanceContext, key: str) -> State:
@@ -314,28 +294,6 @@ def _fetch_pieces(
         if len(opened) < len(pieces):
             raise
         return opened
-
-
-def _whole(state: State) -> State:
-    """Reads all parts of a state: nothing may come to light later."""
-    refuse_broken(state)
-    _ = state.schemas, state.definitions, state.deletes
-    _ = state.applications, state.history.table()
-    return state
-
-
-def refuse_broken(state: State) -> None:
-    """Refuses a state in which the files of a table are unknown: then nothing is known to be
-    unneeded.
-
-    Raises:
-        CorruptObject: Names the damaged object.
-    """
-    files = state.files
-    for error in (*files.broken.values(), *(error for _, error in files.broken_ranges)):
-        raise error
-    for table in files.tables():
-        files.check(table)
 
 
 def refuse_untouchable(state: State) -> None:
@@ -405,7 +363,7 @@ def replay(
         state.tail.clear()  # all parts are read: they have taken it in
         context.tell(state.revision + 1 - first, goal + 1 - first, "transactions read")
     check_writer_features(state)
-    refuse_broken(state)
+    live_files(state)
     return state
 
 

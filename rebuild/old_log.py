@@ -15,9 +15,9 @@ from ..catalog.format.names import (
     parse_log_object,
 )
 from ..catalog.format.objects import StandingSeal, decode_checkpoint, decode_transaction, read_seal
-from ..catalog.log.checkpoint_files import refuse_broken
 from ..catalog.log.features import check_writer_features
 from ..catalog.log.listing import plan_read
+from ..catalog.log.live_rows import read_whole
 from ..catalog.log.outcome import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.state import State, empty_state
@@ -145,7 +145,7 @@ def _newest_state(log: LogReader, incarnation: int, doubts: list[str]) -> State 
             state = log.load(target, listing, incarnation)
             if state.sealed_for:
                 state = log.load(target - 1, listing, incarnation)
-            _read_parts(state)
+            read_whole(state)
         except UnsupportedFeature:
             raise
         except (CorruptError, ForkError, NotFoundError) as error:
@@ -170,17 +170,6 @@ def _next_to_try(revisions: list[int], at: int, error: LakelogError, listing: Li
         if revisions[place] < broken or revisions[place] in listing.checkpoints:
             return place
     return len(revisions)
-
-
-def _read_parts(state: State) -> None:
-    """Reads every part, so that what is damaged shows now.
-
-    Raises:
-        CorruptError: A part can't be read.
-    """
-    refuse_broken(state.files)
-    _ = (state.schemas, state.definitions, state.applications, state.deletes)
-    state.history.table()
 
 
 def _take_state(old: OldLog, state: State) -> None:

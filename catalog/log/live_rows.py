@@ -42,6 +42,18 @@ def live_files(state: State, only: str | None = None) -> Files:
     return files
 
 
+def read_whole(state: State) -> State:
+    """Returns a state after every part of it was read: nothing can turn out to be damaged later.
+
+    Raises:
+        CorruptObject: Names the damaged object.
+    """
+    live_files(state)
+    _ = state.schemas, state.definitions, state.deletes
+    _ = state.applications, state.history.table()
+    return state
+
+
 def live_rows(files: Files, only: str | None = None) -> pa.Table:
     """Live files, with the columns of `CORE_COLUMNS`, by table and path.
 

@@ -115,16 +115,20 @@ def refuse_lost_end(log: LogFolder, copies: Listing | None = None) -> Listing:
         listing = log.names_down_to(copies.head)
         if not goes_further(copies, listing):
             return copies
-    where = f"{log.writer}/{log.database}"
+    raise lost_end_error(listing, copies)
+
+
+def lost_end_error(listing: Listing, copies: Listing) -> LogLost | LostTail:
+    """Returns the error for a log whose mirror goes further than it does. Pure."""
     if listing.head < 0:
-        raise lost_log_error(log.writer, log.database)
+        return lost_log_error(listing.writer, listing.database)
     newest = copies.names_at(copies.head)[0]
-    raise LostTail(
-        f"The log of {where} has lost its end: its newest revision is {listing.head}, and its "
-        f"mirror has revision {copies.head}",
-        key=mirror_key(log.folder + newest.name),
-        hint=f"Nothing was written or deleted. {repair_command(log.writer, log.database)} puts "
-        "the lost objects back",
+    return LostTail(
+        f"The log of {listing.writer}/{listing.database} has lost its end: its newest revision is "
+        f"{listing.head}, and its mirror has revision {copies.head}",
+        key=mirror_key(listing.folder + newest.name),
+        hint="Nothing was written or deleted. "
+        f"{repair_command(listing.writer, listing.database)} puts the lost objects back",
     )
 
 

@@ -101,7 +101,7 @@ def gc_believes_a_log_that_ends_below_its_mirror() -> Any:
     """What the mirror goes on with is not asked."""
     from lakelog.gc import retained
 
-    return mock.patch.object(retained, "refuse_lost_end", return_value=None)
+    return mock.patch.object(retained, "goes_further", return_value=False)
 
 
 # --- What gc may take -----------------------------------------------------------------------------
