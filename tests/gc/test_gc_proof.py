@@ -104,7 +104,6 @@ LIES = {
         "size_bytes": more,
         "row_count": more,
         "revision": more,
-        "original_revision": is_now(0),
         "schema_fingerprint": other,
         "first_clock": more,
         "last_clock": more,
