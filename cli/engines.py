@@ -35,12 +35,12 @@ def arguments(work: str) -> tuple[Argument, ...]:
         work: The work that the engine does.
     """
     return (
-        options.argument(
+        options.choice(
             "--engine",
-            choices=(EMBEDDED, SPARK),
-            default=EMBEDDED,
-            help=f"what does {work}: threads of this process (the default), or Spark's executors. "
+            (EMBEDDED, SPARK),
+            f"what does {work}: threads of this process (the default), or Spark's executors. "
             "The result is the same",
+            default=EMBEDDED,
         ),
         options.repeated(
             "--spark",

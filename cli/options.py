@@ -82,19 +82,33 @@ def _named_point(text: str) -> tuple[str, AsOf]:
 # --- Arguments ------------------------------------------------------------------------------------
 
 
-def argument(*names: str, **settings: Any) -> Argument:
-    """An argument, as `ArgumentParser.add_argument` takes it."""
-    return lambda parser: parser.add_argument(*names, **settings)
+def argument(names: str, metavar: str, text: str, **settings: Any) -> Argument:
+    """An argument.
+
+    Args:
+        names: Its name, or those of an option: `-c --columns`.
+        metavar: The name of its value; empty: none.
+        text: What `--help` says.
+        settings: As for `ArgumentParser.add_argument`.
+    """
+    if metavar:
+        settings["metavar"] = metavar
+    return lambda parser: parser.add_argument(*names.split(), help=text, **settings)
 
 
-def flag(name: str, text: str) -> Argument:
+def choice(names: str, choices: Sequence[str], text: str, **settings: Any) -> Argument:
+    """An argument with a few values."""
+    return argument(names, "", text, choices=choices, **settings)
+
+
+def flag(names: str, text: str) -> Argument:
     """An option without a value."""
-    return argument(name, action="store_true", help=text)
+    return argument(names, "", text, action="store_true")
 
 
 def repeated(name: str, metavar: str, text: str) -> Argument:
     """An option that may be given several times."""
-    return argument(name, metavar=metavar, action="append", default=[], help=text)
+    return argument(name, metavar, text, action="append", default=[])
 
 
 def group(title: str, *arguments: Argument) -> Argument:
@@ -112,25 +126,22 @@ def _add_all(parser: Any, arguments: Sequence[Argument]) -> None:
         add(parser)
 
 
-DATABASE: Final = argument("database", metavar="DATABASE", help="a database of the catalog")
-ONE_DATABASE: Final = argument("database", metavar="DATABASE", nargs="?", help="only this database")
-TABLE: Final = argument("table", metavar="TABLE", help="a table of the database")
+DATABASE: Final = argument("database", "DATABASE", "a database of the catalog")
+ONE_DATABASE: Final = argument("database", "DATABASE", "only this database", nargs="?")
+TABLE: Final = argument("table", "TABLE", "a table of the database")
 CATALOG: Final = (
     argument(
         "url",
-        metavar="URL",
-        help="the catalog: a path, file://, memory://, s3://bucket/prefix, ...; may be left out "
+        "URL",
+        "the catalog: a path, file://, memory://, s3://bucket/prefix, ...; may be left out "
         f"if {URL} is set",
     ),
-    argument(
-        "-q", "--quiet", action="store_true", help="print errors only: no progress, no warnings"
-    ),
-    argument(
-        "-o",
-        "--output",
-        choices=FORMS,
+    argument("-q --quiet", "", "print errors only: no progress, no warnings", action="store_true"),
+    choice(
+        "-o --output",
+        FORMS,
+        "text for people (default), json, jsonl, csv, parquet or arrow for programs",
         default="text",
-        help="text for people (default), json, jsonl, csv, parquet or arrow for programs",
     ),
     repeated(
         "--option",
@@ -147,36 +158,36 @@ SHARED: Final = flag(
 )
 AS_OF: Final = argument(
     "--as-of",
-    metavar="POINT",
-    type=point_in_time,
-    help="read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), "
+    "POINT",
+    "read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), "
     "or a revision for each writer (EWR=3,JFK=2). Default: the newest",
+    type=point_in_time,
 )
 ALSO: Final = argument(
     "--also",
-    metavar="NAME=POINT",
+    "NAME=POINT",
+    "the same tables at another point in time, as NAME.table in SQL; POINT is as for "
+    "--as-of, or now; may be repeated",
     type=_named_point,
     action="append",
     default=[],
-    help="the same tables at another point in time, as NAME.table in SQL; POINT is as for "
-    "--as-of, or now; may be repeated",
 )
 MEMORY: Final = argument(
     "--memory",
-    metavar="SIZE",
+    "SIZE",
+    "the most that DuckDB takes before it uses temporary files, e.g. 500MB (default 1GB)",
     default="1GB",
-    help="the most that DuckDB takes before it uses temporary files, e.g. 500MB (default 1GB)",
 )
 
 
 def writer(text: str, *, required: bool = False) -> Argument:
     """`--writer`."""
-    return argument("--writer", metavar="WRITER", required=required, help=text)
+    return argument("--writer", "WRITER", text, required=required)
 
 
 def writers(text: str) -> Argument:
     """`--writer`, which may be repeated."""
-    return argument("--writer", metavar="WRITER", action="append", help=text)
+    return argument("--writer", "WRITER", text, action="append")
 
 
 def execute(text: str = "commit it; without this nothing is written") -> Argument:
@@ -187,25 +198,22 @@ def execute(text: str = "commit it; without this nothing is written") -> Argumen
 def where(text: str, *, required: bool = False) -> Argument:
     """`--where`."""
     return argument(
-        "-w",
-        "--where",
-        metavar="PREDICATE",
-        required=required,
-        help=f'{text}, a condition in SQL: "temp > 90 and time_hour >= timestamp '
+        "-w --where",
+        "PREDICATE",
+        f'{text}, a condition in SQL: "temp > 90 and time_hour >= timestamp '
         "'2013-07-01 00:00:00Z'\"; docs/reading.md has the language",
+        required=required,
     )
 
 
 def partition(what: str) -> Argument:
     """`--partition`."""
-    return argument(
-        "--partition", metavar="NAME", help=f"only {what} of this partition ('': of none)"
-    )
+    return argument("--partition", "NAME", f"only {what} of this partition ('': of none)")
 
 
 def limit(what: str) -> Argument:
     """`--limit`."""
-    return argument("-n", "--limit", metavar="N", type=whole_number, help=f"at most so many {what}")
+    return argument("-n --limit", "N", f"at most so many {what}", type=whole_number)
 
 
 # --- Storage options ------------------------------------------------------------------------------

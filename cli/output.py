@@ -183,6 +183,19 @@ def pairs(items: Iterable[tuple[str, str]], *, indent: str = "") -> None:
         line(f"{indent}{name.ljust(wide)}{text.GAP}{text.printable(value)}".rstrip())
 
 
+def named(record: Mapping[str, Any], *names: str) -> list[tuple[str, str]]:
+    """Values of a record with their names, for `pairs`."""
+    values = ((name, record[name]) for name in names)
+    return [
+        (name.replace("_", " "), ", ".join(value) if isinstance(value, list) else _known(value))
+        for name, value in values
+    ]
+
+
+def _known(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
 def note(label: str, value: str) -> None:
     """Print a sentence under a label, wrapped, after an empty line."""
     line()

@@ -1,6 +1,4 @@
-"""A transaction as JSON-ready values and as text, for `lakelog show`; so too the definition of a
-table's columns.
-"""
+"""Protobuf messages as JSON-ready values, and a transaction as text, for `lakelog show`."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from .values import plain
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -26,19 +24,93 @@ if TYPE_CHECKING:
     from ..catalog.format.pieces import Piece
     from ..catalog.read.log_reader import LogReader
     from ..catalog.wire import lakelog_transaction_pb2 as wire
-    from .show_statistics import Records
 
     # The files of each segment, and their statistics.
     Batch = Sequence[tuple[pa.Table, Sequence[pa.Table]]]
 
-_FILES_SHOWN: Final = 50
+_ACTIONS_SHOWN: Final = 50
 _FIELDS: Final = (
     *("table", "path", "partition", "row_count", "size_bytes", "schema_fingerprint"),
-    *("first_clock", "last_clock", "footer_bytes", "footer_digest", "row_groups"),
-    *("original_revision", "statistics", "fields"),
+    *("first_clock", "last_clock", "footer_bytes", "footer_digest", "original_revision"),
+    *("row_groups", "statistics", "fields"),
 )
-_EMPTY: Final = dict.fromkeys(_FIELDS)
 _COLUMNS: Final = columns("action", "kind", *_FIELDS)
+_HEAD: Final = (
+    *("log_id", "incarnation", "revision", "committed_at", "epoch", "guest", "uuid", "digest"),
+    *("previous_uuid", "previous_digest", "successor_uuid"),
+)
+_INDENT: Final = " " * 8
+
+
+# --- Messages -------------------------------------------------------------------------------------
+
+
+def message_fields(message: Any, *without: str) -> dict[str, Any]:
+    """The fields of a message by name: bytes in hex, times in text, what is not set as None.
+
+    Args:
+        without: Leave these fields out.
+    """
+    fields: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        name, value = field.name, getattr(message, field.name)
+        if name in without:
+            continue
+        if field.has_presence and not message.HasField(name):
+            fields[name] = None
+        elif name.endswith("_us"):
+            fields[name.removesuffix("_us")] = output.utc_from_us(value) if value else None
+        else:
+            fields[name] = _plain_field(value)
+    return fields
+
+
+def _plain_field(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex() if any(value) else None
+    if hasattr(value, "DESCRIPTOR"):
+        return definition_form(value) if _is_definition(value) else message_fields(value)
+    if hasattr(value, "items"):
+        return dict(sorted(value.items()))
+    return value if isinstance(value, (str, int)) else [_plain_field(item) for item in value]
+
+
+def _is_definition(message: Any) -> bool:
+    return bool(message.DESCRIPTOR.name == "Definition")
+
+
+def definition_form(message: wire.Definition) -> dict[str, Any]:
+    """The columns with their ids, types and defaults, the highest id so far, and the key. Types
+    that this Arrow can't read are empty."""
+    import pyarrow as pa
+
+    from ..catalog.format.definitions import decode_definition
+
+    try:
+        decoded = decode_definition(message, "the definition")
+        types = {field.name: str(field.type) for field in decoded.schema}
+        defaults = {name: plain(pa.repeat(value, 1))[0] for name, value in decoded.defaults.items()}
+    except CorruptObject:
+        types, defaults = {}, {}
+    columns = [
+        {
+            "column": column.name,
+            "id": column.id,
+            "type": types.get(column.name, ""),
+            "default": defaults.get(column.name),
+        }
+        for column in message.columns
+    ]
+    return {"columns": columns, "last_id": message.last_id, "key": list(message.key)}
+
+
+def column_text(column: dict[str, Any]) -> str:
+    """A column of a definition as text."""
+    text = f"{column['id']} {column['column']} {column['type']}"
+    return text if column["default"] is None else f"{text} default {column['default']}"
+
+
+# --- A transaction --------------------------------------------------------------------------------
 
 
 def show_transaction(args: argparse.Namespace, log: LogReader, item: LogObject) -> None:
@@ -56,34 +128,26 @@ def _describe(log: LogReader, item: LogObject) -> dict[str, Any]:
     Requests: 1 GET; if a file's schema isn't in this transaction, those of reading the log up to it
         as well.
     """
-    key = log.folder + item.name
     found = log.transaction(item)
     message = found.message
     batches = {number: _decode(found.batches[number]) for number in found.batches}
     schemas = _schemas(log, found, batches)
     return {
         "kind": "transaction",
-        "key": key,
+        "key": log.folder + item.name,
         "writer": log.writer,
         "database": log.database,
         "log_id": found.log.log_id.hex(),
         "incarnation": found.log.incarnation,
-        "revision": message.revision,
-        "committed_at": output.utc_from_us(message.commit.committed_at_us),
-        "epoch": message.epoch,
-        "guest": message.guest,
-        "uuid": message.uuid.hex(),
+        **message_fields(message, "actions", "commit"),
         "digest": found.digest.hex(),
-        "previous_uuid": message.previous_uuid.hex() or None,
-        "previous_digest": message.previous_digest.hex() or None,
-        "successor_uuid": message.commit.successor_uuid.hex(),
-        "slot_seed": message.commit.slot_seed.hex(),
+        **message_fields(message.commit, "members"),
         **revision_fields(log, found.log, message.revision, found.digest),
         "members": [_member(member) for member in message.commit.members],
         "actions": [
-            record
+            {"action": number, **dict.fromkeys(("kind", *_FIELDS)), **record}
             for number, action in enumerate(message.actions)
-            for record in _action(number, action, batches.get(number, ()), schemas)
+            for record in _action(action, batches.get(number, ()), schemas)
         ],
     }
 
@@ -136,184 +200,62 @@ def _schemas(
 
 
 def _member(member: wire.Member) -> dict[str, Any]:
-    return {
-        "transaction_id": member.transaction_id.hex(),
-        "operation": member.operation,
-        "app_id": member.app_id or None,
-        "app_version": member.app_version if member.app_id else None,
-        "action_count": member.action_count,
-        "summary": dict(sorted(member.summary.items())),
-    }
+    application = {} if member.app_id else {"app_id": None, "app_version": None}
+    return {**message_fields(member), **application}
 
 
 def _action(
-    number: int, action: wire.Action, batch: Batch, schemas: dict[bytes, pa.Schema]
+    action: wire.Action, batch: Batch, schemas: dict[bytes, pa.Schema]
 ) -> list[dict[str, Any]]:
-    """An action as one record; a batch of files as one a file. All have the same keys."""
+    """An action as one record; a batch of files as one a file."""
     kind = action.WhichOneof("kind")
-    base = {"action": number, "kind": kind, **_EMPTY}
-    if kind == "add":
-        return [base | _add(action.add, schemas)]
+    if kind is None:
+        return [{"kind": "unknown"}]
     if kind == "add_batch":
-        return [
-            base | record
-            for files, statistics in batch
-            for record in _batch(files, of_batch(files, statistics, schemas))
-        ]
+        return [record for files, tables in batch for record in _batch(files, tables, schemas)]
+    inner = getattr(action, kind)
+    if kind == "add":
+        statistics = of_add(inner, schemas.get(inner.schema_fingerprint))
+        groups = {"row_groups": len(inner.row_groups), "statistics": statistics}
+        return [{"kind": kind, **message_fields(inner, "row_groups"), **groups}]
     if kind == "remove":
-        return [base | {"table": action.remove.table, "path": action.remove.path}]
+        return [{"kind": kind, **message_fields(inner)}]
     if kind == "schema":
-        return [base | _schema(action.schema)]
-    if kind in _OWN_FORM:
-        item = getattr(action, kind)
-        table = getattr(item, "table", None)
-        return [base | {"table": table, "fields": _OWN_FORM[kind](item)}]
-    from google.protobuf.json_format import MessageToDict
+        return [{"kind": kind, **_schema(inner)}]
+    fields = _plain_field(inner)
+    if kind == "location":
+        from ..catalog.format.names import location_id
 
-    inner = getattr(action, kind) if kind else None
-    fields = None if inner is None else MessageToDict(inner, preserving_proto_field_name=True)
-    return [base | {"kind": kind or "unknown", "fields": fields}]
+        fields["id"] = location_id(inner.url)
+    fields.pop("table", None)
+    return [{"kind": kind, "table": getattr(inner, "table", None), "fields": fields}]
 
 
-def _add(add: wire.Add, schemas: dict[bytes, pa.Schema]) -> dict[str, Any]:
-    return {
-        "table": add.table,
-        "path": add.path,
-        "partition": add.partition,
-        "row_count": add.row_count,
-        "size_bytes": add.size_bytes,
-        "schema_fingerprint": add.schema_fingerprint.hex(),
-        "first_clock": add.first_clock,
-        "last_clock": add.last_clock,
-        "footer_bytes": add.footer_bytes,
-        "footer_digest": _known_digest(add.footer_digest),
-        "row_groups": len(add.row_groups),
-        "original_revision": add.original_revision if add.HasField("original_revision") else None,
-        "statistics": of_add(add, schemas.get(add.schema_fingerprint)),
-    }
-
-
-def _known_digest(digest: bytes) -> str | None:
-    return digest.hex() if any(digest) else None
-
-
-def _batch(files: pa.Table, known: Mapping[tuple[str, str], Records]) -> list[dict[str, Any]]:
-    """Many files as records.
-
-    Args:
-        known: Statistics by table and path.
-    """
-    by_bytes: dict[str, Callable[[bytes], str | None]] = {
-        "schema_fingerprint": lambda value: value.hex(),
-        "footer_digest": _known_digest,
-    }
-    names = [name for name in files.schema.names if name in _EMPTY]
-    columns: dict[str, list[Any]] = {
-        name: [by_bytes[name](value) for value in files.column(name).to_pylist()]
-        if name in by_bytes
+def _batch(
+    files: pa.Table, tables: Sequence[pa.Table], schemas: Mapping[bytes, pa.Schema]
+) -> list[dict[str, Any]]:
+    """The files of a segment as records."""
+    statistics = of_batch(files, tables, schemas)
+    names = [name for name in files.schema.names if name in _FIELDS]
+    values = [
+        [_plain_field(value) for value in files.column(name).to_pylist()]
+        if name in ("schema_fingerprint", "footer_digest")
         else plain(files.column(name))
         for name in names
-    }
-    records = [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
-    return [{**row, "statistics": known.get((row["table"], row["path"]))} for row in records]
-
-
-def _identity(identity: wire.Identity) -> dict[str, Any]:
-    return {"writer": identity.writer, "database": identity.database}
-
-
-def _seal(seal: wire.Seal) -> dict[str, Any]:
-    return {"next_incarnation": seal.next_incarnation, "rebuild_id": seal.rebuild_id.hex()}
-
-
-def _forget(forget: wire.Forget) -> dict[str, Any]:
-    before = forget.applications_before_us
-    return {
-        "applications_before": output.utc_from_us(before) if before else None,
-        "tables": list(forget.tables),
-        "schemas": [
-            {"table": item.table, "fingerprint": item.fingerprint.hex()} for item in forget.schemas
-        ],
-    }
-
-
-def _location(location: wire.Location) -> dict[str, Any]:
-    from ..catalog.format.names import location_id
-
-    return {"id": location_id(location.url), "url": location.url}
-
-
-def definition_form(message: wire.Definition) -> dict[str, Any]:
-    """The columns with their ids, types and defaults, the highest id so far, and the key. Types
-    that this Arrow can't read are empty."""
-    import pyarrow as pa
-
-    from ..catalog.format.definitions import decode_definition
-
-    try:
-        decoded = decode_definition(message, "the definition")
-        types = {field.name: str(field.type) for field in decoded.schema}
-        defaults = {name: plain(pa.repeat(value, 1))[0] for name, value in decoded.defaults.items()}
-    except CorruptObject:
-        types, defaults = {}, {}
-    columns = [
-        {
-            "column": column.name,
-            "id": column.id,
-            "type": types.get(column.name, ""),
-            "default": defaults.get(column.name),
-        }
-        for column in message.columns
     ]
-    return {"columns": columns, "last_id": message.last_id, "key": list(message.key)}
-
-
-def column_text(column: dict[str, Any]) -> str:
-    """A column of a definition as text."""
-    text = f"{column['id']} {column['column']} {column['type']}"
-    return text if column["default"] is None else f"{text} default {column['default']}"
-
-
-def _tombstone(item: wire.Tombstone) -> dict[str, Any]:
-    columns = definition_form(item.columns)["columns"] if item.HasField("columns") else []
-    return {
-        "table": item.table,
-        "predicate": item.predicate,
-        "columns": columns,
-        "paths": list(item.paths),
-    }
-
-
-def _row_deletes(item: wire.RowDeletes) -> dict[str, Any]:
-    return {
-        "table": item.table,
-        "path": item.path,
-        "rows": item.cardinality,
-        "object": item.object,
-        "bytes": item.length,
-        "digest": item.digest.hex(),
-        "covers_below": item.covers_below,
-    }
-
-
-_OWN_FORM: Final[dict[str | None, Callable[[Any], dict[str, Any]]]] = {
-    "identity": _identity,
-    "seal": _seal,
-    "forget": _forget,
-    "location": _location,
-    "definition": definition_form,
-    "tombstone": _tombstone,
-    "row_deletes": _row_deletes,
-}
+    records = [dict(zip(names, row)) for row in zip(*values, strict=True)]
+    for record in records:
+        record["statistics"] = statistics.get((record["table"], record["path"]))
+    return [{"kind": "add_batch", **record} for record in records]
 
 
 def _schema(schema: wire.Schema) -> dict[str, Any]:
     from ..catalog.format.schema import column_id, decode_schema
 
     try:
-        found = decode_schema(schema.arrow_schema)
-        columns = {field.name: str(field.type) for field in found}
-        ids = {field.name: column_id(field) for field in found}
+        decoded = decode_schema(schema.arrow_schema)
+        columns = {field.name: str(field.type) for field in decoded}
+        ids = {field.name: column_id(field) for field in decoded}
     except ValueError:
         columns, ids = {}, {}
     return {
@@ -321,9 +263,8 @@ def _schema(schema: wire.Schema) -> dict[str, Any]:
         "schema_fingerprint": schema.fingerprint.hex(),
         "fields": {
             "columns": columns,
-            "key": list(schema.key),
-            "sort_order": list(schema.sort_order),
             "ids": ids,
+            **message_fields(schema, "table", "fingerprint", "arrow_schema"),
         },
     }
 
@@ -332,91 +273,59 @@ def _schema(schema: wire.Schema) -> dict[str, Any]:
 
 
 def _print_text(found: dict[str, Any], *, statistics: bool) -> None:
-    guest = " (by a guest)" if found["guest"] else ""
-    output.pairs(
-        [
-            ("transaction", found["key"]),
-            ("log id", found["log_id"]),
-            ("incarnation", f"{found['incarnation']}"),
-            ("revision", f"{found['revision']}"),
-            ("committed at", found["committed_at"]),
-            ("epoch", f"{found['epoch']}{guest}"),
-            ("uuid", found["uuid"]),
-            ("digest", found["digest"]),
-            ("previous uuid", found["previous_uuid"] or "none, it is the first"),
-            ("previous digest", found["previous_digest"] or ""),
-            ("successor uuid", found["successor_uuid"]),
-        ]
-    )
+    guest = "yes" if found["guest"] else ""
+    output.pairs([("transaction", found["key"]), *output.named({**found, "guest": guest}, *_HEAD)])
     for member in found["members"]:
         app = f"{member['app_id']} version {member['app_version']}" if member["app_id"] else ""
-        summary = ", ".join(f"{name}: {value}" for name, value in member["summary"].items())
         output.line()
         output.line(f"{member['operation']}, {many(member['action_count'], 'action')}")
         output.pairs(
             [
                 ("transaction id", member["transaction_id"]),
                 ("application", app),
-                ("summary", summary),
+                ("summary", _words(member["summary"], ": ")),
             ],
             indent="  ",
         )
     output.line()
     if not found["actions"]:
         output.line("no actions")
-    for record in found["actions"][:_FILES_SHOWN]:
-        _print_action(record, statistics)
-    more = len(found["actions"]) - _FILES_SHOWN
+    for record in found["actions"][:_ACTIONS_SHOWN]:
+        if record["kind"] in ("add", "add_batch"):
+            _print_file(record, statistics)
+        else:
+            _print_action(record)
+    more = len(found["actions"]) - _ACTIONS_SHOWN
     if more > 0:
         output.line(f"and {count(more)} more; --output csv lists them all")
 
 
-def _print_action(record: dict[str, Any], statistics: bool) -> None:
-    kind = record["kind"]
-    if kind in ("add", "add_batch"):
-        _print_file(record, statistics)
-    elif kind == "remove":
-        output.line(f"remove  {cell(record['path'])}")
-        output.pairs([("table", record["table"])], indent="        ")
-    elif kind == "schema":
-        columns = record["fields"]["columns"]
-        shown = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
-        output.line(f"schema  {cell(record['table'])}, {many(len(columns), 'column')}")
-        output.pairs(
-            [
-                ("fingerprint", record["schema_fingerprint"]),
-                ("columns", shown),
-                ("key", ", ".join(record["fields"]["key"])),
-                ("sort order", ", ".join(record["fields"]["sort_order"])),
-            ],
-            indent="        ",
-        )
-    elif kind == "definition":
-        output.line(f"definition  {cell(record['table'])}")
-        form = record["fields"]
-        output.pairs(
-            [
-                ("columns", ", ".join(map(column_text, form["columns"]))),
-                ("key", ", ".join(map(cell, form["key"]))),
-            ],
-            indent="        ",
-        )
-    elif kind == "identity":
-        output.line(f"identity  {record['fields']['writer']}/{record['fields']['database']}")
-    elif kind == "location":
-        output.line(f"location  {cell(record['fields']['url'])}")
-        output.pairs([("paths", f"at/{record['fields']['id']}/...")], indent="          ")
-    elif kind == "seal":
-        output.line(f"seal    for incarnation {record['fields']['next_incarnation']}")
-        output.pairs([("rebuild id", record["fields"]["rebuild_id"])], indent="        ")
-    else:
-        output.line(f"{kind}  {output.to_json(record['fields'])}")
+def _print_action(record: dict[str, Any]) -> None:
+    subject = record["path"] or record["table"] or ""
+    output.line(f"{record['kind']:<6}  {cell(subject)}".rstrip())
+    pairs = [("table", record["table"])] if record["path"] else []
+    pairs += [("fingerprint", record["schema_fingerprint"])]
+    pairs += [(name.replace("_", " "), value) for name, value in (record["fields"] or {}).items()]
+    output.pairs([(name, _words(value)) for name, value in pairs], indent=_INDENT)
+
+
+def _words(value: Any, between: str = " ") -> str:
+    """A value of a message in words; empty for what is not set."""
+    if isinstance(value, dict) and "column" in value:
+        return column_text(value)
+    if isinstance(value, dict) and "columns" in value:
+        return _words(value["columns"])
+    if isinstance(value, dict):
+        return ", ".join(f"{name}{between}{_words(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    return "" if value is None else str(value)
 
 
 def _print_file(record: dict[str, Any], statistics: bool) -> None:
     output.line(f"add     {record['path']}")
     known = record["statistics"]
-    groups, original = record["row_groups"], record["original_revision"]
+    groups = record["row_groups"]
     output.pairs(
         [
             ("table", record["table"]),
@@ -424,26 +333,22 @@ def _print_file(record: dict[str, Any], statistics: bool) -> None:
             ("holds", f"{many(record['row_count'], 'row')}, {size(record['size_bytes'])}"),
             ("row groups", f"{count(groups)}, footer of {count(record['footer_bytes'])} bytes"),
             ("clock", f"{record['first_clock']} to {record['last_clock']}"),
-            *([] if original is None else [("first added", f"by revision {original}")]),
             ("schema", record["schema_fingerprint"]),
             ("statistics", f"of {many(len(known), 'column')}" if known else "none"),
         ],
-        indent="        ",
+        indent=_INDENT,
     )
     if statistics and known:
-        heads = ["COLUMN", "NULLS", "MIN", "MAX"]
+        shown = [item["no_nan"] for item in known]
+        heads = ["COLUMN", "NULLS", "MIN", "MAX", *(["NO NAN"] if any(shown) else [])]
         rows = [
-            [cell(item["column"]), _value(item["nulls"]), _bound(item, "min"), _bound(item, "max")]
+            [
+                *(cell(item["column"]), _value(item["nulls"])),
+                *(_bound(item, "min"), _bound(item, "max"), "yes" if item["no_nan"] else "-"),
+            ][: len(heads)]
             for item in known
         ]
-        if any(item["no_nan"] for item in known):
-            heads.append("NO NAN")
-            rows = [
-                [*row, "yes" if item["no_nan"] else "-"]
-                for row, item in zip(rows, known, strict=True)
-            ]
-        right = [name == "NULLS" for name in heads]
-        output.table(heads, rows, right, indent="        ")
+        output.table(heads, rows, [name == "NULLS" for name in heads], indent=_INDENT)
 
 
 def _value(value: Any) -> str:

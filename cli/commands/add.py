@@ -321,16 +321,13 @@ lakelog add ./catalog weather hourly /data/x.parquet --writer EWR --partition 20
     (
         *options.ON_TABLE,
         options.argument(
-            "patterns",
-            metavar="PATTERN",
-            nargs="+",
-            help="a file, a folder or a pattern; see above",
+            "patterns", "PATTERN", "a file, a folder or a pattern; see above", nargs="+"
         ),
         options.writer("the writer id to commit under", required=True),
         options.argument(
             "--partition",
-            metavar="NAME",
-            help="the partition of all of them, instead of that of their folders ('': none)",
+            "NAME",
+            "the partition of all of them, instead of that of their folders ('': none)",
         ),
         options.flag(
             "--skip-bad", "leave out files that aren't sound Parquet, instead of adding none"

@@ -105,20 +105,18 @@ lakelog check ./catalog weather --report findings.json
         *options.CATALOG,
         options.ONE_DATABASE,
         options.writer("only this writer's logs"),
-        options.argument(
+        options.choice(
             "--level",
-            choices=("log", "files", "footers", "data"),
+            ("log", "files", "footers", "data"),
+            "how far to look; each level includes the ones before it (files)",
             default="files",
-            help="how far to look; each level includes the ones before it (files)",
         ),
         options.argument(
             "--read-data-subset",
-            metavar="SHARE",
-            help="with --level data, of which files: 5%%, 1/7 (the first of seven parts), 10GiB",
+            "SHARE",
+            "with --level data, of which files: 5%%, 1/7 (the first of seven parts), 10GiB",
         ),
-        options.argument(
-            "--report", metavar="FILE", help="save the findings, for `lakelog repair --from FILE`"
-        ),
+        options.argument("--report", "FILE", "save the findings, for `lakelog repair --from FILE`"),
     ),
     _check,
 )
@@ -202,9 +200,9 @@ lakelog repair ./catalog weather --from findings.json --execute
         options.writer("only this writer's logs"),
         options.argument(
             "--from",
+            "REPORT",
+            "use the findings that `lakelog check --report` saved, instead of checking now",
             dest="report",
-            metavar="REPORT",
-            help="use the findings that `lakelog check --report` saved, instead of checking now",
         ),
         options.execute("execute the plan"),
     ),

@@ -144,6 +144,6 @@ lakelog completion bash > ~/.local/share/bash-completion/completions/lakelog
 lakelog completion zsh > ~/.zfunc/_lakelog
 lakelog completion fish > ~/.config/fish/completions/lakelog.fish
 """,
-    (options.argument("shell", choices=("bash", "zsh", "fish"), help="your shell"),),
+    (options.choice("shell", ("bash", "zsh", "fish"), "your shell"),),
     _print_script,
 )

@@ -97,11 +97,11 @@ lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --mode 
         *options.ON_TABLE,
         options.where("the condition that rows to be deleted meet", required=True),
         options.writer("only rows of this writer's files (default: of all)"),
-        options.argument(
+        options.choice(
             "--mode",
-            choices=("auto", "predicate", "rows"),
+            ("auto", "predicate", "rows"),
+            "how rows are hidden (default: auto)",
             default="auto",
-            help="how rows are hidden (default: auto)",
         ),
         options.flag(
             "--count",

@@ -267,9 +267,9 @@ lakelog demo ./demo-lake
     (
         options.argument(
             "directory",
+            "DIR",
+            "where to put the catalog; a new temporary folder if not given",
             nargs="?",
-            metavar="DIR",
-            help="where to put the catalog; a new temporary folder if not given",
         ),
     ),
     _run,

@@ -252,18 +252,11 @@ lakelog diff ./catalog weather ll1-CgdleGFtcGxl now --output json
 """,
     (
         *options.IN_DATABASE,
+        options.argument("table", "TABLE", "compare only this table; else all", nargs="?"),
         options.argument(
-            "table", metavar="TABLE", nargs="?", help="compare only this table; else all"
+            "before", "CUT", f"the earlier point in time, {_POINT}", type=options.point_or_now
         ),
-        options.argument(
-            "before",
-            metavar="CUT",
-            type=options.point_or_now,
-            help=f"the earlier point in time, {_POINT}",
-        ),
-        options.argument(
-            "after", metavar="CUT", type=options.point_or_now, help=f"the later one, {_POINT}"
-        ),
+        options.argument("after", "CUT", f"the later one, {_POINT}", type=options.point_or_now),
     ),
     _compare,
 )

@@ -326,13 +326,13 @@ def _show_rebuilt(plan: RebuildPlan, info: RebuildInfo) -> None:
 
 
 _PLANNING: Final = (
-    options.argument("--plan-out", metavar="FILE", help="save the plan, to execute it later"),
+    options.argument("--plan-out", "FILE", "save the plan, to execute it later"),
     options.argument(
         "--execute",
-        metavar="PLANFILE",
+        "PLANFILE",
+        "execute a saved plan, or else a new one. Everything is checked again first",
         nargs="?",
         const="",
-        help="execute a saved plan, or else a new one. Everything is checked again first",
     ),
 )
 _EACH_WRITER: Final = (
@@ -356,15 +356,15 @@ lakelog prune ./catalog weather --writer EWR --execute plan.json
         *_EACH_WRITER,
         options.argument(
             "--keep-revisions",
-            metavar="N",
+            "N",
+            "keep the newest N revisions readable",
             type=options.whole_number,
-            help="keep the newest N revisions readable",
         ),
         options.argument(
             "--keep-days",
-            metavar="DAYS",
+            "DAYS",
+            "keep every state of the last DAYS days readable",
             type=options.positive,
-            help="keep every state of the last DAYS days readable",
         ),
     ),
     _prune,

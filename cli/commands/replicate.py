@@ -281,24 +281,19 @@ lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where 
 """,
     (
         *options.CATALOG,
-        options.argument("destination", metavar="DESTINATION", help="the place of the replica"),
+        options.argument("destination", "DESTINATION", "the place of the replica"),
         options.argument(
-            "--database", metavar="DATABASE", action="append", help="only this one; may be repeated"
+            "--database", "DATABASE", "only this one; may be repeated", action="append"
         ),
         options.writers("only this one's logs; may be repeated"),
         options.argument(
             "--table",
-            metavar="TABLE",
+            "TABLE",
+            "only this table of one database, in logs of the destination's own; may be repeated",
             action="append",
-            help="only this table of one database, in logs of the destination's own; may be "
-            "repeated",
         ),
         options.argument(
-            "-c",
-            "--columns",
-            metavar="A,B,C",
-            type=options.names,
-            help="with one --table: only these columns",
+            "-c --columns", "A,B,C", "with one --table: only these columns", type=options.names
         ),
         options.where("with one --table: only rows that meet it"),
         options.flag(
@@ -310,10 +305,10 @@ lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where 
         options.flag("--follow", "continue with new commits until interrupted"),
         options.argument(
             "--every",
-            metavar="SECONDS",
+            "SECONDS",
+            "with --follow: wait so long between two rounds (default 10)",
             type=options.positive,
             default=10.0,
-            help="with --follow: wait so long between two rounds (default 10)",
         ),
         options.repeated(
             "--destination-option",

@@ -85,16 +85,14 @@ lakelog restore ./catalog weather hourly --to EWR=3 --writer EWR --execute
 """,
     (
         *options.IN_DATABASE,
-        options.argument(
-            "table", metavar="TABLE", nargs="?", help="restore only this table; else all"
-        ),
+        options.argument("table", "TABLE", "restore only this table; else all", nargs="?"),
         options.argument(
             "--to",
-            metavar="POINT",
+            "POINT",
+            "the point in time, as for --as-of: a time with its zone (2013-06-30T00:00Z), a "
+            "token (ll1-...), or a revision for each writer (EWR=3,JFK=2)",
             type=point_in_time,
             required=True,
-            help="the point in time, as for --as-of: a time with its zone (2013-06-30T00:00Z), a "
-            "token (ll1-...), or a revision for each writer (EWR=3,JFK=2)",
         ),
         options.writers("only this writer's log; may be repeated"),
         options.execute(),
@@ -115,11 +113,9 @@ lakelog remove ./catalog weather hourly --writer EWR data/2013-01/hourly/a.parqu
 """,
     (
         *options.ON_TABLE,
-        options.argument("paths", metavar="PATH", nargs="*", help="a file, as the log names it"),
+        options.argument("paths", "PATH", "a file, as the log names it", nargs="*"),
         options.writer("the writer whose files are removed", required=True),
-        options.argument(
-            "--partition", metavar="NAME", help="all files of this partition ('': of none)"
-        ),
+        options.argument("--partition", "NAME", "all files of this partition ('': of none)"),
         options.execute(),
     ),
     _remove,

@@ -63,11 +63,10 @@ lakelog scan ./a db orders -o arrow | lakelog write ./b db orders - --format arr
     (
         *options.ON_TABLE,
         options.argument(
-            "-c",
-            "--columns",
-            metavar="A,B,C",
+            "-c --columns",
+            "A,B,C",
+            "only these columns, in this order (repeat the option for a name with a comma)",
             action="append",
-            help="only these columns, in this order (repeat the option for a name with a comma)",
         ),
         options.where("only rows that meet this"),
         options.partition("rows of files"),
@@ -134,24 +133,16 @@ lakelog changes ./catalog weather hourly --since ll1-CgdleGFtcGxl --columns orig
     (
         *options.ON_TABLE,
         options.argument(
-            "--since",
-            metavar="POINT",
-            type=point_in_time,
-            required=True,
-            help=f"the earlier {_POINT}",
+            "--since", "POINT", f"the earlier {_POINT}", type=point_in_time, required=True
         ),
         options.argument(
-            "--until",
-            metavar="POINT",
-            type=point_in_time,
-            help=f"the later {_POINT}. Default: the newest",
+            "--until", "POINT", f"the later {_POINT}. Default: the newest", type=point_in_time
         ),
         options.argument(
-            "-c",
-            "--columns",
-            metavar="A,B,C",
+            "-c --columns",
+            "A,B,C",
+            "only these columns of the table, in this order",
             type=options.names,
-            help="only these columns of the table, in this order",
         ),
         options.flag("--every-commit", "what each commit did, not the net result"),
         options.limit("rows"),

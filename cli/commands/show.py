@@ -37,6 +37,11 @@ _REFERENCES_TEXT: Final = (
     Column("holds"),
     Column("place", "WHERE"),
 )
+_HEAD: Final = (
+    *("log_id", "incarnation", "revision", "committed_at", "begun_at", "epoch", "first_epoch"),
+    *("uuid", "digest", "successor_uuid", "transaction_id"),
+    *("required_reader_features", "required_writer_features"),
+)
 _HEX: Final = frozenset({"fingerprint", "schema_fingerprint", "footer_digest", "uuid", "digest"})
 _NAMED: Final = 4
 
@@ -146,18 +151,8 @@ def _show_checkpoint(args: argparse.Namespace, log: LogReader, item: LogObject) 
         [
             ("checkpoint", found["key"]),
             ("log", f"{found['writer']}/{found['database']}"),
-            ("log id", found["log_id"]),
-            ("incarnation", str(found["incarnation"])),
             ("size", size(found["size_bytes"])),
-            ("revision", str(found["revision"])),
-            ("committed at", found["committed_at"]),
-            ("epoch", str(found["epoch"])),
-            ("uuid", found["uuid"]),
-            ("digest", found["digest"]),
-            ("successor uuid", found["successor_uuid"]),
-            ("transaction", found["transaction_id"]),
-            ("readers need", ", ".join(found["required_reader_features"])),
-            ("writers need", ", ".join(found["required_writer_features"])),
+            *output.named(found, *_HEAD),
             ("external files in", ", ".join(found["locations"])),
             ("live", live),
         ]
@@ -177,6 +172,7 @@ def _describe_checkpoint(log: LogReader, item: LogObject) -> dict[str, Any]:
     """
     from ...catalog.format.objects import decode_checkpoint
     from ...catalog.format.pieces import decode_references
+    from ..show_transaction import message_fields
 
     key = log.folder + item.name
     body = log.store.get(key)
@@ -187,27 +183,11 @@ def _describe_checkpoint(log: LogReader, item: LogObject) -> dict[str, Any]:
     return {
         "kind": "checkpoint",
         "key": key,
-        "writer": message.writer,
-        "database": message.database,
         "log_id": decoded.log.log_id.hex(),
         "incarnation": decoded.log.incarnation,
         "size_bytes": len(body),
-        "revision": message.revision,
-        "committed_at": output.utc_from_us(message.committed_at_us),
-        "epoch": message.epoch,
-        "uuid": message.uuid.hex(),
-        "digest": message.digest.hex(),
-        "successor_uuid": message.successor_uuid.hex(),
-        "transaction_id": message.transaction_id.hex(),
+        **message_fields(message, "references"),
         **revision_fields(log, decoded.log, message.revision, message.digest),
-        "required_reader_features": list(message.required_reader_features),
-        "required_writer_features": list(message.required_writer_features),
-        "locations": list(message.locations),
-        "counts": {
-            "files": message.counts.files,
-            "rows": message.counts.rows,
-            "bytes": message.counts.bytes,
-        },
         "references": [_reference(piece) for piece in (first, *pieces)],
     }
 
@@ -273,10 +253,8 @@ def _show_segment(args: argparse.Namespace, log: LogReader, name: str) -> None:
     output.pairs(
         [
             ("segment", found["key"]),
-            ("log id", found["log_id"]),
-            ("incarnation", str(found["incarnation"])),
+            *output.named(found, "log_id", "incarnation", "digest"),
             ("size", size(found["size_bytes"])),
-            ("digest", found["digest"]),
             ("holds", f"{found['holds']}: {about}" if about else found["holds"]),
             ("rows", many(found["row_count"], "row")),
         ]
@@ -370,17 +348,13 @@ lakelog show ./catalog EWR/weather/transactions/998-999999999987-12.bdb70c0a.tra
 """,
     (
         *options.CATALOG,
-        options.argument(
-            "database", metavar="DATABASE|KEY", help="a database, or the key of an object"
-        ),
+        options.argument("database", "DATABASE|KEY", "a database, or the key of an object"),
         options.writer("the writer of the log"),
         options.argument(
-            "-r",
-            "--revision",
-            metavar="N",
+            "-r --revision",
+            "N",
+            "the revision; with --checkpoint the newest one at or before it. Default: the newest",
             type=options.whole_number,
-            help="the revision; with --checkpoint the newest one at or before it. Default: the "
-            "newest",
         ),
         options.flag("--checkpoint", "a checkpoint, not a transaction"),
         options.flag("--statistics", "in text, also the statistics of each file"),

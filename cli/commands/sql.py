@@ -84,7 +84,7 @@ lakelog query ./catalog weather "FROM hourly" --output parquet > hourly.parquet
 """,
     (
         *options.IN_DATABASE,
-        options.argument("sql", metavar="SQL", help="one statement; - reads it from stdin"),
+        options.argument("sql", "SQL", "one statement; - reads it from stdin"),
         options.AS_OF,
         options.ALSO,
         options.MEMORY,

@@ -225,22 +225,20 @@ def _print_commit(
 
 
 _READING: Final = (
-    options.argument(
-        "--delimiter", metavar="SIGN", default="", help="between the fields of a csv, e.g. ';'"
-    ),
+    options.argument("--delimiter", "SIGN", "between the fields of a csv, e.g. ';'", default=""),
     options.argument(
         "--header",
+        "",
+        "whether the first line of a csv names its columns (default), e.g. --no-header "
+        "--columns id,price",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="whether the first line of a csv names its columns (default), e.g. --no-header "
-        "--columns id,price",
     ),
     options.argument(
         "--columns",
-        metavar="A,B,C",
+        "A,B,C",
+        "the columns of a csv, instead of its header (repeat the option for names with a comma)",
         action="append",
-        help="the columns of a csv, instead of its header (repeat the option for names with a "
-        "comma)",
     ),
     options.repeated(
         "--null",
@@ -256,9 +254,9 @@ _READING: Final = (
     ),
     options.argument(
         "--encoding",
-        metavar="NAME",
+        "NAME",
+        "the encoding of csv and JSON, e.g. latin-1 (default: utf-8)",
         default="utf-8",
-        help="the encoding of csv and JSON, e.g. latin-1 (default: utf-8)",
     ),
 )
 WRITE: Final = Command(
@@ -302,14 +300,12 @@ lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jso
         *options.ON_TABLE,
         options.argument(
             "files",
-            metavar="FILE",
+            "FILE",
+            "a file on this machine; - is stdin (then --format gives its format)",
             nargs="+",
-            help="a file on this machine; - is stdin (then --format gives its format)",
         ),
         options.writer("the writer id to commit under", required=True),
-        options.argument(
-            "--partition", metavar="NAME", default="", help="the partition of the new files"
-        ),
+        options.argument("--partition", "NAME", "the partition of the new files", default=""),
         options.repeated(
             "--bloom",
             "COLUMN",
@@ -318,25 +314,21 @@ lakelog scan ./a db orders -o jsonl | lakelog write ./b db orders - --format jso
         ),
         options.argument(
             "--partition-by",
-            metavar="A,B",
-            action="append",
-            help="split the rows by the values of these columns, into partitions like "
+            "A,B",
+            "split the rows by the values of these columns, into partitions like "
             "year=2026/month=11 (repeat the option for names with a comma)",
+            action="append",
         ),
-        options.argument(
-            "--format",
-            choices=(*FORMATS, "json"),
-            help="the format of the files; by their names if not given",
+        options.choice(
+            "--format", (*FORMATS, "json"), "the format of the files; by their names if not given"
         ),
         *_READING,
-        options.argument(
-            "--app-id", metavar="ID", help="an application's name, for committing exactly once"
-        ),
+        options.argument("--app-id", "ID", "an application's name, for committing exactly once"),
         options.argument(
             "--app-version",
-            metavar="N",
+            "N",
+            "with --app-id: commit nothing if this version or a later one is in the log",
             type=options.whole_number,
-            help="with --app-id: commit nothing if this version or a later one is in the log",
         ),
         options.SHARED,
         options.flag(

@@ -81,6 +81,10 @@ def test_a_transaction_as_json_says_what_the_object_says(cli, weather):
     assert (remove["table"], add["table"]) == ("hourly", "hourly")
     assert (found["log_id"], found["incarnation"]) == (decoded.log.log_id.hex(), 1)
     assert found["slot_seed"] == message.commit.slot_seed.hex()
+    for one in (message, message.commit):
+        names = {field.name.removesuffix("_us") for field in one.DESCRIPTOR.fields} - {"commit"}
+        assert names <= set(found)
+    assert {field.name for field in wire.Add.DESCRIPTOR.fields} <= set(add)
     assert add["footer_digest"] == message.actions[1].add.footer_digest.hex()
     assert add["footer_bytes"] == message.actions[1].add.footer_bytes
     assert add["statistics"][1] == {
@@ -112,7 +116,7 @@ def test_a_transaction_as_csv_is_its_actions(cli, weather):
     out = cli("show", weather, "weather", "--writer", "EWR", "-r", "0", "-o", "csv").out
     identity, schema, add = csv.DictReader(io.StringIO(out))
     assert (identity["kind"], schema["kind"], add["kind"]) == ("identity", "schema", "add")
-    assert identity["fields"] == '{"writer": "EWR", "database": "weather"}'
+    assert identity["fields"] == '{"writer": "EWR", "database": "weather", "begun_at": null}'
     assert '"time_hour": "timestamp[ms, tz=UTC]"' in schema["fields"]
     assert add["path"].startswith("data/day 1/hourly/")
 
@@ -258,7 +262,10 @@ def test_actions_without_a_form_of_their_own_are_shown_as_they_are(cli, tmp_path
     for name, data in builder.objects:
         store.put(f"W/db/transactions/{name}", data)
     _, upgrade, unknown = cli("show", tmp_path, "db", "-o", "json").json["actions"]
-    assert upgrade["fields"] == {"required_writer_features": ["time-machine"]}
+    assert upgrade["fields"] == {
+        "required_reader_features": [],
+        "required_writer_features": ["time-machine"],
+    }
     assert unknown["kind"] == "unknown"
     assert "time-machine" in cli("show", tmp_path, "db").out
 
@@ -281,7 +288,7 @@ def test_a_seal_and_what_is_forgotten(cli, tmp_path):
     (seal,) = cli("show", tmp_path, "db", "-o", "json").json["actions"]
     assert seal["fields"] == {"next_incarnation": 2, "rebuild_id": "02" * 16}
     text = cli("show", tmp_path, "db").out
-    assert f"seal    for incarnation 2\n        rebuild id  {'02' * 16}\n" in text
+    assert f"seal\n        next incarnation  2\n        rebuild id        {'02' * 16}\n" in text
 
 
 @pytest.fixture(scope="module")
