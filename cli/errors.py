@@ -20,6 +20,7 @@ import os
 import sys
 import traceback
 import warnings
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .. import progress
@@ -37,10 +38,11 @@ from ..errors import (
 from .text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TextIO
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 STORAGE: Final = 6
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
@@ -91,42 +93,41 @@ class Redactor:
         return text
 
 
-class _Command:
-    """The running command: its secrets, the errors printed so far, --quiet, and the URL of the
-    environment if that was taken.
+@dataclass(slots=True)
+class Running:
+    """The command that runs in this process.
+
+    Attributes:
+        redact: Removes its secrets from texts.
+        printed: The errors printed so far.
+        quiet: Print errors alone: no warnings, no progress.
+        url: The URL of the environment, if that was taken.
     """
 
-    redact: Redactor = Redactor()
-    printed: tuple[LakelogError, ...] = ()
+    redact: Redactor = field(default_factory=Redactor)
+    printed: list[LakelogError] = field(default_factory=list)
     quiet: bool = False
     url: str | None = None
 
 
+_running = Running()
+
+
+def running() -> Running:
+    """The command that runs."""
+    return _running
+
+
 def begin() -> Redactor:
-    """Start a new command, of which nothing was printed yet; returns its redactor."""
-    _Command.redact, _Command.printed = Redactor(), ()
-    _Command.quiet, _Command.url = False, None
-    return _Command.redact
-
-
-def learn_secrets(options: Mapping[str, Any]) -> None:
-    """Hide the values of further storage options in all that is printed from now on."""
-    _Command.redact.learn(options)
-
-
-def be_quiet(quiet: bool) -> None:
-    """Print errors alone: no warnings, no progress."""
-    _Command.quiet = quiet
-
-
-def took_url(url: str | None) -> None:
-    """Mention in errors that the URL is that of the environment."""
-    _Command.url = url
+    """Start a new command; returns its redactor."""
+    global _running  # noqa: PLW0603
+    _running = Running()
+    return _running.redact
 
 
 def report(error: BaseException, redact: Callable[[str], str]) -> int:
     """Print an error with its hint, unless `note_error` has done so; returns its exit code."""
-    if isinstance(error, LakelogError) and any(error is one for one in _Command.printed):
+    if isinstance(error, LakelogError) and any(error is one for one in _running.printed):
         _print("error", "Not everything was done: see above")
         return error.exit_code
     return _report(error, redact)
@@ -149,16 +150,34 @@ def _report(error: BaseException, redact: Callable[[str], str]) -> int:
     _print("error", redact(message))
     if hint:
         _print("hint", redact(hint))
-    if _Command.url is not None and isinstance(error, LakelogError):
-        _print("hint", redact(f"No URL was given: LAKELOG_URL stood for it, {_Command.url}"))
+    if _running.url is not None and isinstance(error, LakelogError):
+        _print("hint", redact(f"No URL was given: LAKELOG_URL stood for it, {_running.url}"))
     return code
 
 
 def note_error(error: LakelogError) -> None:
     """Print that a part of a command failed. The command goes on with the rest, and may raise the
     error at the end."""
-    _Command.printed += (error,)
-    _report(error, _Command.redact)
+    _running.printed.append(error)
+    _report(error, _running.redact)
+
+
+def for_each(items: Sequence[_T], call: Callable[[_T], _R]) -> tuple[list[_R], LakelogError | None]:
+    """Call a function for each item. An error of one, which is printed, doesn't stop the others.
+
+    Returns:
+        The results, and the first error, which the command raises at the end.
+    """
+    results: list[_R] = []
+    failed: LakelogError | None = None
+    for item in items:
+        try:
+            results.append(call(item))
+        except LakelogError as error:
+            if len(items) > 1:
+                note_error(error)
+            failed = failed or error
+    return results, failed
 
 
 def _print(kind: str, text: str) -> None:
@@ -187,7 +206,7 @@ def show_warnings(redact: Callable[[str], str]) -> None:
         text = redact(str(message))
         if category.__module__.split(".")[0] == __name__.split(".")[0] and text not in seen:
             seen.add(text)
-            if not _Command.quiet:
+            if not _running.quiet:
                 _print("warning", text)
 
     warnings.simplefilter("always")
@@ -231,7 +250,7 @@ class Progress(progress.Progress):
         streaming: bool = False,
         asked: bool = False,
     ) -> None:
-        quiet = _Command.quiet or (streaming and sys.stdout.isatty())
+        quiet = _running.quiet or (streaming and sys.stdout.isatty())
         super().__init__(what, total, asked=asked, quiet=quiet, tell=tell)
 
 

@@ -93,7 +93,7 @@ def _run(argv: list[str], redact: errors.Redactor) -> int:
         sys.stdout.write(parser.format_help())
         return 0
     args = parser.read(rest)
-    errors.be_quiet(getattr(args, "quiet", False))
+    errors.running().quiet = getattr(args, "quiet", False)
     args.storage_options = options.storage_options(getattr(args, "option", None) or [])
     redact.learn(args.storage_options)
     return entry.load().run(args)

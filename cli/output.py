@@ -111,32 +111,23 @@ def rows(
             an array of their own.
         name: Key of the rows in that object.
     """
-    names = [column.name for column in columns]
-    if form == "json":
-        json_array(({n: record[n] for n in names} for record in records), head, name)
-        return
-    if form == "jsonl":
-        for record in records:
-            line(to_json({n: record[n] for n in names}))
-        return
     if form in TYPED:
         _typed(form, columns, list(records))
         return
-    if form == "csv":
-        csv_line(names)
+    names = [column.name for column in columns]
+    if form != "text":
+        stream = Stream(form, names, head=head, name=name)
         for record in records:
-            csv_line([record[n] for n in names])
+            stream.add_row([record[name] for name in names])
+        stream.close()
         return
     shown = [column for column in columns if column.shown]
     cells = [[column.cell(record[column.name]) for column in shown] for record in records]
     if not cells:
         line(empty or "(none)")
         return
-    table(
-        [column.heading for column in shown],
-        cells,
-        [column.style in ("count", "size") for column in shown],
-    )
+    headings = [column.heading for column in shown]
+    table(headings, cells, [column.style in ("count", "size") for column in shown])
 
 
 def _typed(form: str, columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> None:
@@ -220,40 +211,45 @@ class Stream:
         names: Names of the columns.
         right: For each column, whether text aligns it to the right.
         head: Other keys of the JSON object.
+        name: Key of the rows in that object.
     """
 
     def __init__(
         self,
         form: str,
         names: Sequence[str],
-        right: Sequence[bool],
+        right: Sequence[bool] = (),
         head: Mapping[str, Any] | None = None,
+        name: str = "rows",
     ) -> None:
         self._form = form
         self._names = list(names)
         self._right = right
         self._wide: list[int] | None = None
-        self._json = _Array(head, "rows") if form == "json" else None
+        self._json = _Array(head, name) if form == "json" else None
         if form == "csv":
             csv_line(self._names)
 
     def add(self, columns: Sequence[Sequence[Any]]) -> None:
         """Print more rows, given column by column."""
-        found = list(zip(*columns, strict=True))
-        if not found:
-            return
-        if self._json:
-            for row in found:
-                self._json.add(dict(zip(self._names, row)))
-        elif self._form == "jsonl":
-            write("".join(to_json(dict(zip(self._names, row))) + "\n" for row in found))
-        elif self._form == "csv":
-            write("".join(_csv_row(row) for row in found))
+        rows = list(zip(*columns, strict=True))
+        if rows and self._form == "text":
+            self._text(rows)
         else:
-            self._text(found)
+            for row in rows:
+                self.add_row(row)
 
-    def _text(self, found: Sequence[Sequence[Any]]) -> None:
-        cells = [[_data_cell(value) for value in row] for row in found]
+    def add_row(self, row: Sequence[Any]) -> None:
+        """Print one more row, in a form for programs."""
+        if self._json:
+            self._json.add(dict(zip(self._names, row)))
+        elif self._form == "jsonl":
+            write(to_json(dict(zip(self._names, row))) + "\n")
+        else:
+            csv_line(row)
+
+    def _text(self, rows: Sequence[Sequence[Any]]) -> None:
+        cells = [[_data_cell(value) for value in row] for row in rows]
         if self._wide is None:
             heads = [text.cell(name) for name in self._names]
             self._wide = text.widths(cells[:_SAMPLE_ROWS], [text.width(head) for head in heads])
@@ -339,11 +335,7 @@ def _unknown(value: Any) -> str:
 
 def csv_line(values: Sequence[Any]) -> None:
     """Print one row of csv."""
-    write(_csv_row(values))
-
-
-def _csv_row(values: Sequence[Any]) -> str:
-    return ",".join(map(_csv_field, values)) + "\n"
+    write(",".join(map(_csv_field, values)) + "\n")
 
 
 def _csv_field(value: Any) -> str:
@@ -499,12 +491,3 @@ class _Stdout:
 
     def close(self) -> None:
         """Leave stdout open."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False

@@ -63,13 +63,13 @@ class Parser(argparse.ArgumentParser):
                 return given
             if _is_place(words[0] if words else ""):
                 raise given
-            errors.took_url(url)
+            errors.running().url = url
             raise left_out
         if isinstance(given, LakelogError):
             second = self._positional()[1:2]
             if second and _is_place(str(getattr(left_out, second[0].dest))):
                 raise given
-            errors.took_url(url)
+            errors.running().url = url
             return left_out
         if not _may_be_a_name(given.url):
             return given

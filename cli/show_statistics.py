@@ -37,11 +37,12 @@ def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
         raw = [getattr(item, name) if item.HasField(name) else None for name in _BOUNDS]
         low, high = plain(decode_bounds(raw, kind))
     return _record(
-        field.name,
-        item.null_count if item.HasField("null_count") else None,
-        (low, item.min_exact),
-        (high, item.max_exact),
-        no_nan=item.no_nan and has_nan(field.type),
+        {
+            "column": field.name,
+            "null_count": item.null_count if item.HasField("null_count") else None,
+            **{"min": low, "max": high, "min_exact": item.min_exact, "max_exact": item.max_exact},
+            "no_nan": item.no_nan and has_nan(field.type),
+        }
     )
 
 
@@ -72,15 +73,7 @@ def of_batch(
         of_table = column(own, pa.bool_())
         known = decoded(statistics_of_batch(files, rows.filter(of_table), schemas))
         for item in known:
-            found.setdefault((table, item["path"]), []).append(
-                _record(
-                    item["column"],
-                    item["null_count"],
-                    (item["min"], item["min_exact"]),
-                    (item["max"], item["max_exact"]),
-                    no_nan=item["no_nan"],
-                )
-            )
+            found.setdefault((table, item["path"]), []).append(_record(item))
     return found
 
 
@@ -107,20 +100,7 @@ def decoded(statistics: pa.Table) -> Records:
     return [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
 
 
-def _record(
-    column: str,
-    nulls: int | None = None,
-    low: tuple[Any, bool] = (None, False),
-    high: tuple[Any, bool] = (None, False),
-    *,
-    no_nan: bool = False,
-) -> dict[str, Any]:
-    return {
-        "column": column,
-        "nulls": nulls,
-        "min": low[0],
-        "max": high[0],
-        "min_exact": None if low[0] is None else low[1],
-        "max_exact": None if high[0] is None else high[1],
-        "no_nan": no_nan,
-    }
+def _record(item: Mapping[str, Any]) -> dict[str, Any]:
+    exact = {f"{n}_exact": None if item[n] is None else item[f"{n}_exact"] for n in _BOUNDS}
+    record = {"column": item["column"], "nulls": item["null_count"]}
+    return {**record, **{n: item[n] for n in _BOUNDS}, **exact, "no_nan": item["no_nan"]}

@@ -69,14 +69,11 @@ def _plain_field(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex() if any(value) else None
     if hasattr(value, "DESCRIPTOR"):
-        return definition_form(value) if _is_definition(value) else message_fields(value)
+        is_definition = value.DESCRIPTOR.name == "Definition"
+        return definition_form(value) if is_definition else message_fields(value)
     if hasattr(value, "items"):
         return dict(sorted(value.items()))
     return value if isinstance(value, (str, int)) else [_plain_field(item) for item in value]
-
-
-def _is_definition(message: Any) -> bool:
-    return bool(message.DESCRIPTOR.name == "Definition")
 
 
 def definition_form(message: wire.Definition) -> dict[str, Any]:
@@ -234,7 +231,6 @@ def _action(
 def _batch(
     files: pa.Table, tables: Sequence[pa.Table], schemas: Mapping[bytes, pa.Schema]
 ) -> list[dict[str, Any]]:
-    """The files of a segment as records."""
     statistics = of_batch(files, tables, schemas)
     names = [name for name in files.schema.names if name in _FIELDS]
     values = [

@@ -48,7 +48,8 @@ def plain(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return [_duration(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
     if types.is_floating(kind):
         return _floats(column)
-    if _is_binary(kind):
+    is_binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    if types.is_binary_view(kind) or any(is_kind(kind) for is_kind in is_binary):
         return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
     if types.is_nested(kind):
         return _nested(column)
@@ -72,14 +73,6 @@ def is_number(kind: pa.DataType) -> bool:
 
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    plain_binary = types.is_binary(kind) or types.is_large_binary(kind)
-    return bool(plain_binary or types.is_fixed_size_binary(kind) or types.is_binary_view(kind))
 
 
 def _timestamps(column: pa.Array) -> list[str | None]:

@@ -44,7 +44,6 @@ _PARTS: Final = re.compile(r"\*\*/?|\*|\?|\[[^]/]+\]")
 
 
 def _run(args: argparse.Namespace) -> int:
-    """List files, read footers, commit, and print the result."""
     catalog = open_catalog(args)
     with Progress("files listed") as progress:
         listed = list_files(catalog.wide, args.patterns, progress.step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...errors import ObjectNotFound
 from .. import options, output
@@ -40,7 +40,6 @@ _STEPS: Final = (
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Check, and print the findings."""
     from ...rebuild.check import check
 
     catalog = open_catalog(args)
@@ -144,8 +143,10 @@ def _repair(args: argparse.Namespace) -> int:
     if args.output == "text":
         _print_repair(plan, done)
     else:
-        fields = {"url": plan.url, "steps": steps, "report": _report_fields(done)}
-        output.object_or_rows(args.output, fields, _STEPS, steps)
+        names = ("copied", "checkpoints", "removed", "rows_lost", "left")
+        fields = None if done is None else {name: getattr(done, name) for name in names}
+        value = {"url": plan.url, "steps": steps, "report": fields}
+        output.object_or_rows(args.output, value, _STEPS, steps)
     if done is None and plan.steps:
         dry_run("nothing was repaired")
     return 1 if (plan.left if done is None else done.left) else 0
@@ -159,11 +160,6 @@ def _load_report(path: str) -> CheckReport:
     except OSError as error:
         raise ObjectNotFound(f"{path} can't be read: {error.strerror}", key=path) from error
     return CheckReport.from_json(text)
-
-
-def _report_fields(done: RepairReport | None) -> dict[str, Any] | None:
-    names = ("copied", "checkpoints", "removed", "rows_lost", "left")
-    return None if done is None else {name: getattr(done, name) for name in names}
 
 
 def _print_repair(plan: RepairPlan, done: RepairReport | None) -> None:

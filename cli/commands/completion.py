@@ -127,7 +127,6 @@ _FINDERS: Final[dict[str, Any]] = {
 
 
 def _print_script(args: argparse.Namespace) -> int:
-    """Print the script."""
     from argcomplete.shell_integration import shellcode
 
     output.write(shellcode(["lakelog"], shell=args.shell))

@@ -23,7 +23,6 @@ _COLUMNS: Final = (
 
 
 def _delete(args: argparse.Namespace) -> int:
-    """Show what would be done, or do it."""
     catalog = open_catalog(args)
     done = catalog.delete(
         args.database,

@@ -40,7 +40,6 @@ SELECT origin, min(june.temp) AS coldest_may_hour_in_june, min(now.temp) AS and_
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Show everything, step by step."""
     started = time.monotonic()
     folder = _prepare(args.directory)
     url = _shown(folder)

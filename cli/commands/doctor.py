@@ -39,7 +39,6 @@ _NO_RACES: Final = (
 
 
 def _examine(args: argparse.Namespace) -> int:
-    """Examine the store and its logs, and print the findings."""
     from ...catalog.ambient import SYSTEM
     from ...catalog.read.health import compare_logs, examine_log, find_case_twins, find_lost_logs
 
@@ -76,40 +75,28 @@ def _examine(args: argparse.Namespace) -> int:
 
 def _targets(catalog: Catalog, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Writers and databases to examine; none for a new place that a writer is given for."""
+    if args.writer is not None and args.database is not None:
+        with contextlib.suppress(CorruptError):  # damage is reported when the log is examined
+            existing_log(catalog, args.writer, args.database)
+        return [(args.writer, args.database)]
     try:
         databases = catalog.databases() if args.database is None else [args.database]
-        if args.writer is None:
-            return [
-                (writer, database) for database in databases for writer in catalog.writers(database)
-            ]
-        if args.database is not None:
-            # Damage of the log is reported when it is examined.
-            with contextlib.suppress(CorruptError):
-                existing_log(catalog, args.writer, args.database)
-            return [(args.writer, args.database)]
+        pairs = [(writer, name) for name in databases for writer in catalog.writers(name)]
     except NotACatalog:
-        if args.writer is None or args.database is not None:
+        if args.writer is None:
             raise
         return []
-    return [
-        (args.writer, database)
-        for database in databases
-        if args.writer in catalog.writers(database)
-    ]
+    return [pair for pair in pairs if args.writer in (None, pair[0])]
 
 
 def _log_row(log: LogHealth) -> dict[str, Any]:
-    committed_at_us = log.committed_at_us
-    return {
-        "database": log.database,
-        "writer": log.writer,
+    committed_at_us, named = log.committed_at_us, log.named or (None, None)
+    row = {column.name: getattr(log, column.name, None) for column in _LOGS}
+    return row | {
         "head": None if log.head < 0 else log.head,
         "committed_at": None if committed_at_us is None else output.utc_from_us(committed_at_us),
-        "epoch": log.epoch,
-        "log_id": log.log_id,
-        "incarnation": log.incarnation,
-        "named_writer": None if log.named is None else log.named[0],
-        "named_database": None if log.named is None else log.named[1],
+        "named_writer": named[0],
+        "named_database": named[1],
         "sealed_for": log.sealed_for or None,
     }
 

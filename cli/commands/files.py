@@ -58,7 +58,6 @@ _BY_PATH: Final = [("writer", "ascending"), ("path", "ascending")]
 
 
 def _list_files(args: argparse.Namespace) -> int:
-    """Print a row a file."""
     snapshot = open_snapshot(args)
     if args.statistics or args.row_groups:
         return _list_statistics(snapshot, args)
@@ -82,7 +81,6 @@ def _list_files(args: argparse.Namespace) -> int:
 
 
 def _list_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
-    """Print a row a file (or row group) and column."""
     from ..show_statistics import decoded
 
     found = snapshot.statistics(args.table, partition=args.partition, row_groups=args.row_groups)
@@ -171,7 +169,6 @@ lakelog files ./catalog weather hourly --output jsonl | jq -r .url
 
 
 def _explain(args: argparse.Namespace) -> int:
-    """Print a row a file, then the totals of those that are kept."""
     snapshot = open_snapshot(args)
     found = snapshot.explain(
         args.table, args.where, partition=args.partition, read_filters=args.read_filters

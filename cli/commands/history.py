@@ -68,7 +68,6 @@ _SHOWN: Final = 40
 
 
 def _show_log(args: argparse.Namespace) -> int:
-    """Print a row a commit."""
     from ...catalog.read.history_table import HistoryWarning
 
     catalog = open_catalog(args)
@@ -186,7 +185,6 @@ lakelog log ./catalog weather --limit 0 --output json
 
 
 def _compare(args: argparse.Namespace) -> int:
-    """Print the differences."""
     catalog = open_catalog(args)
     before = catalog.snapshot(args.database, args.before)
     found = before.diff(catalog.snapshot(args.database, args.after), args.table)

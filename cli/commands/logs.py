@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import LakelogError
 from .. import options, output
 from ..command_list import Command
-from ..errors import note_error
+from ..errors import for_each
 from ..opening import (
     cut_fields,
     each_writer,
@@ -39,16 +39,10 @@ _NAMES: Final = columns(
 def _write_checkpoints(args: argparse.Namespace) -> int:
     """Write checkpoints, and print keys and sizes. An error in one log doesn't stop the others."""
     catalog = open_catalog(args)
-    records: list[dict[str, Any]] = []
-    failed: list[LakelogError] = []
     writers = each_writer(catalog, args.database, args.writer)  # a misspelt id is not probed
-    for writer in writers:
-        try:
-            records.append(_write_checkpoint(catalog, writer, args.database))
-        except LakelogError as error:
-            if len(writers) > 1:
-                note_error(error)
-            failed.append(error)
+    records, failed = for_each(
+        writers, lambda writer: _write_checkpoint(catalog, writer, args.database)
+    )
     if args.output == "json" and args.writer is None:
         output.json_array(records)
     elif args.output == "json":
@@ -59,8 +53,8 @@ def _write_checkpoints(args: argparse.Namespace) -> int:
     else:
         for record in records:
             _print_checkpoint(record, named=args.writer is None)
-    if failed:
-        raise failed[0]
+    if failed is not None:
+        raise failed
     return 0
 
 

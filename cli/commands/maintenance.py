@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import LakelogError, ObjectNotFound, UsageError
+from ...errors import ObjectNotFound, UsageError
 from .. import engines, options, output
 from ..command_list import Command
-from ..errors import Progress, dry_run, note_error
+from ..errors import Progress, dry_run, for_each
 from ..opening import cut_fields, each_writer, open_catalog, snapshot_after
 from ..output import Column
 from ..text import count, many, size
@@ -67,26 +67,21 @@ def _run(args: argparse.Namespace, step: Step) -> int:
         raise UsageError(
             "--plan-out makes no sense with a saved plan", hint="Leave one of them out"
         )
-    done: list[tuple[MaintenancePlan, Any]] = []
-    failed: list[LakelogError] = []
-    makers = _makers(args, catalog, step)
-    for make in makers:
-        try:
-            plan, report = make(), None
-            if args.execute is not None:
-                with Progress(f"{step.kind} of {plan.writer}/{plan.database}") as progress:
-                    report = step.execute(catalog, plan, progress=_progress_of(progress))
-            done.append((plan, report))
-        except LakelogError as error:
-            if len(makers) > 1:
-                note_error(error)
-            failed.append(error)
+
+    def run(make: Callable[[], MaintenancePlan]) -> tuple[MaintenancePlan, Any]:
+        plan = make()
+        if args.execute is None:
+            return plan, None
+        with Progress(f"{step.kind} of {plan.writer}/{plan.database}") as progress:
+            return plan, step.execute(catalog, plan, progress=_progress_of(progress))
+
+    done, failed = for_each(_makers(args, catalog, step), run)
     if args.plan_out and done:
         _save(args.plan_out, [plan for plan, _ in done])
-    if done or not failed:
+    if done or failed is None:
         _print(args, step, catalog, done)
-    if failed:
-        raise failed[0]
+    if failed is not None:
+        raise failed
     if args.execute is None and any(plan.effect.number for plan, _ in done):
         dry_run(step.undone)
     return 0
@@ -246,7 +241,6 @@ def _print_group(group: Group) -> None:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    """Plan, and delete if asked."""
     from ...gc import Plan, execute_prune, plan_prune
 
     if args.keep_revisions is None and args.keep_days is None and not args.execute:
@@ -260,7 +254,6 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _gc(args: argparse.Namespace) -> int:
-    """Plan, and delete if asked."""
     from ...gc import Plan, execute_gc, plan_gc
 
     make = partial(plan_gc, strays=args.strays)
@@ -284,7 +277,6 @@ def _show_deleted(plan: Plan, report: Report) -> None:
 
 
 def _rebuild(args: argparse.Namespace) -> int:
-    """Plan, and write if asked."""
     from ...rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 
     engine = engines.engine_of(args, "rebuild")

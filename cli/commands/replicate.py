@@ -12,7 +12,7 @@ from ...errors import LakelogError, UsageError
 from ...progress import span
 from .. import engines, options, output
 from ..command_list import Command
-from ..errors import Progress, learn_secrets, note_error, tell
+from ..errors import Progress, note_error, running, tell
 from ..opening import open_catalog
 from ..output import Column, columns
 from ..text import count, many, size
@@ -38,8 +38,7 @@ _COLUMNS: Final = (
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Replicate, and print the result."""
-    from ...replication import plan_replication
+    from ...replication import follow, plan_replication, replicate
 
     if args.plan and args.follow:
         raise UsageError("--plan and --follow don't go together", hint="Leave one of them out")
@@ -53,11 +52,16 @@ def _run(args: argparse.Namespace) -> int:
             tell("\nPLAN: nothing was copied; leave out --plan\n")
         return code
     engine = engines.engine_of(args, "replicate")
+    progress = RateProgress("replicating", asked=engine is not None)
+    if engine is not None:
+        engine.shown = progress
     try:
-        with _Signals() as stop:
+        with _Signals() as stop, progress:
+            job = {**_selection(args), "engine": engine, "progress": progress.update, "stop": stop}
             if args.follow:
-                return _follow(args, source, destination, stop, engine)
-            report = _once(args, source, destination, stop, engine)
+                _print_rounds(args, follow(source, destination, every_s=args.every, **job))
+                return 0
+            report = replicate(source, destination, **job)
             if report.stopped:
                 raise KeyboardInterrupt
     finally:
@@ -66,76 +70,31 @@ def _run(args: argparse.Namespace) -> int:
     return _print(args, report)
 
 
-def _once(
-    args: argparse.Namespace,
-    source: Catalog,
-    destination: Catalog,
-    stop: threading.Event,
-    engine: engines.SparkOnDemand | None,
-) -> Report:
-    from ...replication import replicate
-
-    with _progress(engine) as progress:
-        return replicate(
-            source,
-            destination,
-            **_selection(args),
-            engine=engine,
-            progress=progress.update,
-            stop=stop,
-        )
-
-
-def _progress(engine: engines.SparkOnDemand | None) -> RateProgress:
-    progress = RateProgress("replicating", asked=engine is not None)
-    if engine is not None:
-        engine.shown = progress
-    return progress
-
-
-def _follow(
-    args: argparse.Namespace,
-    source: Catalog,
-    destination: Catalog,
-    stop: threading.Event,
-    engine: engines.SparkOnDemand | None,
-) -> int:
-    """Replicate round after round; print a row for each log that changed. Each printed round was
-    completed, however the command ends."""
+def _print_rounds(args: argparse.Namespace, rounds: Iterator[Report]) -> None:
+    """Print a row for each log that changed in a round. Each printed round was completed, however
+    the command ends."""
     failed: list[LakelogError] = []
 
     def records() -> Iterator[dict[str, Any]]:
-        from ...replication import follow
-
-        with _progress(engine) as progress:
-            rounds = follow(
-                source, destination, stop=stop, every_s=args.every, **_selection(args),
-                engine=engine, progress=progress.update,
-            )  # fmt: skip
-            try:
-                for report in rounds:
-                    yield from (one for one in _records(report) if one["commits"] or one["files"])
-                    sys.stdout.flush()
-            except LakelogError as error:
-                failed.append(error)
+        try:
+            for report in rounds:
+                yield from (one for one in _records(report) if one["commits"] or one["files"])
+                sys.stdout.flush()
+        except LakelogError as error:
+            failed.append(error)
 
     if args.output == "text":
-        _print_each(records())
+        for one in records():
+            begun = "" if one["from_revision"] is None else f"{one['from_revision']} to "
+            output.line(
+                f"{one['writer']}/{one['database']}: {begun}{one['to_revision']}, "
+                f"{many(one['commits'], 'commit')}, {many(one['files'], 'file')}, "
+                f"{size(one['size_bytes'])}"
+            )
     else:
         output.rows(args.output, _COLUMNS, records())
     if failed:
         raise failed[0]
-    return 0
-
-
-def _print_each(records: Iterator[dict[str, Any]]) -> None:
-    for one in records:
-        begun = "" if one["from_revision"] is None else f"{one['from_revision']} to "
-        output.line(
-            f"{one['writer']}/{one['database']}: {begun}{one['to_revision']}, "
-            f"{many(one['commits'], 'commit')}, {many(one['files'], 'file')}, "
-            f"{size(one['size_bytes'])}"
-        )
 
 
 def _selection(args: argparse.Namespace) -> dict[str, Any]:
@@ -153,7 +112,7 @@ def _destination(args: argparse.Namespace) -> Catalog:
     from ...catalog.catalog import open_catalog as open_url
 
     own = options.storage_options(args.destination_option, name=ENVIRONMENT)
-    learn_secrets(own)
+    running().redact.learn(own)
     return open_url(args.destination, own or args.storage_options)
 
 

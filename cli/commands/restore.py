@@ -39,7 +39,6 @@ _BY_WRITER: Final = (
 
 
 def _restore(args: argparse.Namespace) -> int:
-    """Plan, and commit if asked."""
     catalog = open_catalog(args)
     plan = catalog.restore(
         args.database, args.table, to=args.to, writers=args.writer, execute=args.execute
@@ -48,7 +47,6 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    """Plan, and commit if asked."""
     catalog = open_catalog(args)
     plan = catalog.remove(
         args.database, args.table, writer=args.writer,
@@ -58,7 +56,6 @@ def _remove(args: argparse.Namespace) -> int:
 
 
 def _drop(args: argparse.Namespace) -> int:
-    """Plan, and commit if asked."""
     catalog = open_catalog(args)
     plan = catalog.drop(args.database, args.table, writers=args.writer, execute=args.execute)
     return _print_plan(catalog, plan, args.output)
@@ -145,32 +142,30 @@ lakelog drop ./catalog weather hourly --writer EWR --execute
 
 
 def _print_plan(catalog: Catalog, plan: ChangePlan, form: str) -> int:
-    """Print a plan, and its outcome."""
     after = snapshot_after(catalog, plan.database) if plan.is_done else None
     files = [row for change in plan.changes for row in records(change.files)]
     deletes = [row for change in plan.changes for row in records(change.deletes)]
     if form != "text":
-        fields = {**_head(plan), **cut_fields(after), "files": files, "deletes": deletes}
-        output.object_or_rows(form, fields, FILES, files)
+        value = {
+            "dry_run": not plan.is_done,
+            "kind": plan.kind,
+            "url": plan.url,
+            "database": plan.database,
+            "table": plan.table,
+            "to": plan.to or None,
+            "changes": [_record(change) for change in plan.changes],
+            "notes": list(plan.notes),
+            **cut_fields(after),
+            "files": files,
+            "deletes": deletes,
+        }
+        output.object_or_rows(form, value, FILES, files)
     else:
         _print_text(plan, files, deletes)
         print_cut(after)
         if not plan.is_done and not plan.is_empty:
             dry_run("nothing was committed")
     return 0
-
-
-def _head(plan: ChangePlan) -> dict[str, Any]:
-    return {
-        "dry_run": not plan.is_done,
-        "kind": plan.kind,
-        "url": plan.url,
-        "database": plan.database,
-        "table": plan.table,
-        "to": plan.to or None,
-        "changes": [_record(change) for change in plan.changes],
-        "notes": list(plan.notes),
-    }
 
 
 def _record(change: WriterChange) -> dict[str, Any]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def _scan(args: argparse.Namespace) -> int:
-    """Print the rows."""
     snapshot = open_snapshot(args)
     columns = _columns(args.columns, snapshot.column_names(args.table))
     with snapshot.scan(args.table, columns, where=args.where, partition=args.partition) as reader:
@@ -79,7 +78,6 @@ lakelog scan ./a db orders -o arrow | lakelog write ./b db orders - --format arr
 
 
 def _print_changes(args: argparse.Namespace) -> int:
-    """Print the rows that were inserted and deleted."""
     catalog = open_catalog(args)
     since, until, head = args.since, args.until, None
     if args.output == "json":

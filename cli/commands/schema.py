@@ -55,7 +55,6 @@ _NAMED: Final = 5
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Show the columns or their history; or change them."""
     if args.evolve or args.execute or _changes(args):
         return _evolve(args)
     return _show_history(args) if args.history else _show_columns(args)
@@ -78,7 +77,6 @@ class _Variant:
 
 
 def _show_columns(args: argparse.Namespace) -> int:
-    """Print the columns, then the differences."""
     snapshot = open_snapshot(args)
     conflict: SchemaConflict | None = None
     key: tuple[str, ...] = ()
@@ -240,7 +238,6 @@ def _history_row(writer: str, item: ColumnsAt) -> dict[str, Any]:
 
 
 def _evolve(args: argparse.Namespace) -> int:
-    """Show the columns that would result, and commit them if asked to."""
     if args.history or args.as_of is not None:
         raise UsageError(
             "Columns are changed from now on: --evolve takes no --as-of and no --history",

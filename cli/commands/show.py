@@ -47,7 +47,6 @@ _NAMED: Final = 4
 
 
 def _show(args: argparse.Namespace) -> int:
-    """Print the object."""
     catalog = open_catalog(args)
     if "/" in args.database:
         log, item = _by_key(catalog, args)
@@ -94,7 +93,6 @@ def _by_key(catalog: Catalog, args: argparse.Namespace) -> tuple[LogReader, LogO
 
 
 def _pick(log: LogReader, listing: Listing, revision: int | None, checkpoint: bool) -> LogObject:
-    """The object that the options choose."""
     from ...catalog.log.listing import fork_error
 
     objects = listing.checkpoints if checkpoint else listing.transactions

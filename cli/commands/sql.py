@@ -40,7 +40,6 @@ _MODES: Final = ("text", "json", "jsonl", "csv")
 
 
 def _query(args: argparse.Namespace) -> int:
-    """Print the rows."""
     from ...catalog.sql_session import SqlSession
 
     query = _stdin() if args.sql == "-" else args.sql
@@ -98,7 +97,6 @@ lakelog query ./catalog weather "FROM hourly" --output parquet > hourly.parquet
 
 
 def _run_shell(args: argparse.Namespace) -> int:
-    """Run statements from a terminal or from stdin."""
     from ...catalog.sql_session import SqlSession
 
     catalog = open_catalog(args)

@@ -26,7 +26,6 @@ _COLUMNS: Final = (
 
 
 def _list_databases(args: argparse.Namespace) -> int:
-    """Print the names, sorted."""
     names = open_catalog(args).databases()
     output.rows(args.output, columns("database"), [{"database": name} for name in names])
     return 0

@@ -42,7 +42,6 @@ _SHOWN: Final = 40
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Commit, then print the commit."""
     for name in ("where", "execute"):
         if getattr(args, name) and not args.overwrite:
             raise UsageError(
@@ -130,7 +129,6 @@ def _figures(replaced: Replaced) -> dict[str, Any]:
 
 
 def _print_plan(args: argparse.Namespace, plan: Replaced) -> None:
-    """Print what an overwrite would replace."""
     names = {"writer": args.writer, "database": args.database, "table": args.table}
     record = {"dry_run": True, **names, **_figures(plan)}
     if args.output == "text":

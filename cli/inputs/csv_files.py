@@ -228,17 +228,12 @@ def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch
     Raises:
         UsageError: It does.
     """
-    import csv as standard_csv
-
     last = batch.columns[-1][-1].as_py() if batch is not None else None
     if last is None or not ("\n" in last or "\r" in last):
         return
     begins, ends, last_row = 0, 0, []
-    with source.open_text() as text, _long_fields():
-        lines = itertools.chain(text, [_END])
-        reader = standard_csv.reader(lines, delimiter=options.delimiter_of(source))
-        for fields in reader:
-            begins, ends, last_row = ends, reader.line_num, fields
+    for line, fields in _rows(source, options, _END):
+        begins, ends, last_row = ends, line, fields
     if last_row != [_END]:  # it became part of the quoted field
         raise UsageError(
             f"{source.name}, line {begins + 1}: quotes are opened and never closed",
@@ -247,13 +242,21 @@ def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch
         )
 
 
-@contextlib.contextmanager
-def _long_fields() -> Iterator[None]:
+def _rows(source: Source, options: CsvOptions, *more: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows as Python's parser splits them, each with the line on which it ends.
+
+    Args:
+        more: Lines that follow those of the file.
+    """
     import csv as standard_csv
 
     before = standard_csv.field_size_limit(_LONG_FIELD - 1)
     try:
-        yield
+        with source.open_text() as text:
+            lines = itertools.chain(text, more)
+            reader = standard_csv.reader(lines, delimiter=options.delimiter_of(source))
+            for fields in reader:
+                yield reader.line_num, fields
     finally:
         standard_csv.field_size_limit(before)
 
@@ -265,14 +268,9 @@ def _first_row(
     import csv as standard_csv
 
     alone = len(options.columns) == 1 if options.columns else None
-    with (
-        contextlib.suppress(standard_csv.Error, UnicodeDecodeError),
-        _long_fields(),
-        source.open_text() as text,
-    ):
-        reader = standard_csv.reader(text, delimiter=options.delimiter_of(source))
-        for fields in reader:
+    with contextlib.suppress(standard_csv.Error, UnicodeDecodeError):
+        for line, fields in _rows(source, options):
             alone = len(fields) == 1 if alone is None else alone
             if (fields or alone) and matches(fields):
-                return int(reader.line_num)
+                return line
     return None

@@ -338,13 +338,12 @@ def survey(
 
 def _csv_batches(source: Source, options: CsvOptions) -> Iterable[tuple[str, pa.Array, Line]]:
     for first, batch in read_csv(source, options):
-        line = partial(_csv_line, source, options, first)
+
+        def line(index: int, first: int = first) -> int:
+            return line_of(source, options, first + index)
+
         for name, texts in zip(batch.schema.names, batch.columns):
             yield name, texts, line
-
-
-def _csv_line(source: Source, options: CsvOptions, first: int, index: int) -> int:
-    return line_of(source, options, first + index)
 
 
 def _json_batches(source: Source) -> Iterable[tuple[str, list[Any], Line]]:

@@ -208,7 +208,8 @@ class Resolver:
                 held = self._types[name]
                 try:
                     found = column.cast(held.kind)
-                    if _are_floats(column.type, held.kind) and overflows(column, found):
+                    floats = pa.types.is_floating(column.type) and pa.types.is_floating(held.kind)
+                    if floats and overflows(column, found):
                         raise pa.ArrowInvalid("a number is beyond its range")
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     where = f"{source.name}, rows {row + 1:,} to {row + batch.num_rows:,}"
@@ -260,10 +261,6 @@ def _may_fail(kind: pa.DataType, target: pa.DataType) -> bool:
     if kind.equals(target):
         return False
     return widen(target, kind) != target or "timestamp[ns" in str(target)
-
-
-def _are_floats(*kinds: pa.DataType) -> bool:
-    return all(pa.types.is_floating(kind) for kind in kinds)
 
 
 def _are_numbers(*kinds: pa.DataType) -> bool:

@@ -62,7 +62,9 @@ def texts_as(texts: pa.Array, kind: pa.DataType, *, forced: bool = False) -> pa.
         _refuse(texts.null_count < len(texts))
         return pa.nulls(len(texts))
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        found = [None if t is None else _base64(t) for t in texts.to_pylist()]
+        found = [
+            None if t is None else base64.b64decode(t, validate=True) for t in texts.to_pylist()
+        ]
         return pa.array(found, pa.binary()).cast(kind)
     texts = trimmed(texts)
     for is_kind, parse in _PARSERS:
@@ -81,10 +83,6 @@ def overflows(wide: pa.Array, narrow: pa.Array) -> bool:
 def _refuse(wrong: bool) -> None:
     if wrong:
         raise ValueError("not a value of this type")
-
-
-def _base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
 
 
 def _booleans(texts: pa.Array, _: pa.DataType, __: bool) -> pa.Array:

@@ -148,7 +148,7 @@ def test_show_says_where(cli, raw: Path, tmp_path: Path) -> None:
     (found,) = (action["fields"] for action in actions if action["kind"] == "location")
     assert found == {"id": "84c4e22388328df4", "url": "file://"}
     text = cli("show", lake, "db", "-r", "0").out
-    assert "location  file://\n          paths  at/84c4e22388328df4/...\n" in text
+    assert "location\n        url  file://\n        id   84c4e22388328df4\n" in text
     shown = cli("show", lake, "db", "-r", "0", "--kind", "checkpoint", "-o", "json")
     if shown.code == 0:
         assert shown.json["locations"] == ["file://"]

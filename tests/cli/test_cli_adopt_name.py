@@ -50,7 +50,8 @@ def test_a_renamed_log_is_read_not_written_until_its_name_is_adopted(cli, rename
     assert "\nfrom revision 4 on its name is LGA/weather\n\nas of  JFK=2,LGA=4\n" in done.out
     newest = cli("show", renamed, "weather", "--writer", "LGA", "-o", "json").json
     assert [action["kind"] for action in newest["actions"]] == ["identity"]
-    assert newest["actions"][0]["fields"] == {"writer": "LGA", "database": "weather"}
+    fields = {"writer": "LGA", "database": "weather", "begun_at": None}
+    assert newest["actions"][0]["fields"] == fields
     assert newest["members"][0]["operation"] == "maintenance"
     assert cli(*write).code == 0
 
