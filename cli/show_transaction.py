@@ -321,7 +321,7 @@ def _words(value: Any, between: str = " ") -> str:
 def _print_file(record: dict[str, Any], statistics: bool) -> None:
     output.line(f"add     {record['path']}")
     known = record["statistics"]
-    groups = record["row_groups"]
+    groups, original = record["row_groups"], record["original_revision"]
     output.pairs(
         [
             ("table", record["table"]),
@@ -329,6 +329,7 @@ def _print_file(record: dict[str, Any], statistics: bool) -> None:
             ("holds", f"{many(record['row_count'], 'row')}, {size(record['size_bytes'])}"),
             ("row groups", f"{count(groups)}, footer of {count(record['footer_bytes'])} bytes"),
             ("clock", f"{record['first_clock']} to {record['last_clock']}"),
+            ("first added", "" if original is None else f"by revision {original}"),
             ("schema", record["schema_fingerprint"]),
             ("statistics", f"of {many(len(known), 'column')}" if known else "none"),
         ],
