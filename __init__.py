@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from .catalog.commit.transaction import Transaction
     from .catalog.commit.writer import Writer
     from .catalog.format.cut import Cut
-    from .catalog.log.outcome import CommitInfo
+    from .catalog.log.outcomes import CommitInfo
     from .catalog.snapshot import Snapshot
 
 __version__ = "0.1.0"
 
 _WHERE = {
     "Catalog": "catalog.catalog",
-    "CommitInfo": "catalog.log.outcome",
+    "CommitInfo": "catalog.log.outcomes",
     "Cut": "catalog.format.cut",
     "Snapshot": "catalog.snapshot",
     "Transaction": "catalog.commit.transaction",

@@ -31,9 +31,9 @@ from .format.cut import Cut, is_token, parse_token
 from .format.names import base_folder, check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
-from .read.cut_checks import iso, position_of, refuse_twins, state_at, time_us
 from .read.log_folder import writer_ids
 from .read.log_reader import LogReader
+from .read.points_in_time import iso, position_of, refuse_twins, state_at, time_us
 from .scalars import value_of
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class Catalog(EvolvesTables, Changing):
             tell: Warn of logs of which neither copy is left.
         Requests: 1 LIST for each log; 1 for each mirror.
         """
-        from .read.losses import LostLogWarning, lost_log_message
+        from .read.mirror import LostLogWarning, lost_log_message
 
         def look(log: LogReader) -> Listing | None:
             folders = log.store.list_folders(base_folder(log.writer, log.database))
@@ -414,7 +414,7 @@ class Catalog(EvolvesTables, Changing):
 
 
 def _recovery_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:
-    from .read.losses import recovery_hint
+    from .read.mirror import recovery_hint
 
     return recovery_hint(store, writer, database)
 

@@ -13,7 +13,7 @@ from .scalars import value_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .commit.evolve_all import Evolved
+    from .commit.change_all import Evolved
     from .commit.writer import Writer
     from .snapshot import Snapshot
 
@@ -65,7 +65,7 @@ class EvolvesTables(ABC):
                 hint names those before.
         Requests: Those of `snapshot`, and for each log those of opening a writer and a commit.
         """
-        from .commit.evolve_all import evolve_all
+        from .commit.change_all import evolve_all
         from .data.evolution import make_change
 
         asked, snapshot = make_change(**change), self.snapshot(database)

@@ -19,16 +19,15 @@ from .format.columns import numbers, text_scalar
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .parallel import parallel
-from .read.asked import Asked, asked_groups, asked_rows, by_blooms, held
-from .read.cut_checks import refuse_twins
 from .read.cut_tables import CutTables
 from .read.diff import Comparing
 from .read.file_order import by_commit
-from .read.file_parts import checked, file_parts, projected
+from .read.file_parts import checked, file_parts, keyed, keys_of, projected, urls_of
 from .read.hidden import with_deletes
-from .read.in_place import keyed, keys_of, urls_of
 from .read.log_folder import writer_ids
 from .read.log_reader import LogReader
+from .read.points_in_time import refuse_twins
+from .read.scan_request import Asked, asked_groups, asked_rows, by_blooms, held
 from .scalars import value_of
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from .engines.bare import BareFiles
     from .log.state import State
     from .read.file_list import FileList
-    from .read.judged import JudgedFiles
+    from .read.file_skipping import JudgedFiles
     from .read.row_filter import RowFilter
 
 
@@ -142,7 +141,7 @@ class Snapshot(Comparing):
 
         Requests: none; those of `files` when a table is first asked for.
         """
-        from .read.agreeing import AgreeingTables
+        from .read.cut_tables import AgreeingTables
 
         found = copy(self)
         found._tables = AgreeingTables(self._tables.database, self._tables.states)
@@ -404,7 +403,7 @@ class Snapshot(Comparing):
             partition, writer: As they were given there.
         Requests: none; later 1 GET for each piece of statistics of columns that are asked for.
         """
-        from .read.judged import JudgedFiles
+        from .read.file_skipping import JudgedFiles
 
         return JudgedFiles(self._tables, table, keys, partition=partition, writer=writer)
 

@@ -9,7 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from ..catalog.points import point_in_time
+from ..catalog.read.points_in_time import point_in_time
 from ..errors import UsageError
 from .output import FORMS
 from .parser import URL

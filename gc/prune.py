@@ -50,7 +50,7 @@ from ..catalog.format.names import parse_log_object, parse_segment_name, segment
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.merge import DESCRIBING
-from ..catalog.read.statistics_differences import all_differences
+from ..catalog.read.statistics import all_differences
 from ..errors import (
     CorruptError,
     CorruptObject,

@@ -35,14 +35,13 @@ from ..catalog.format.objects import (
 )
 from ..catalog.format.path_column import fold, folded_among, last_segment
 from ..catalog.format.pieces import open_segment
-from ..catalog.log.checkpoint_state import state_of_checkpoint
-from ..catalog.log.features import check_writer_features
+from ..catalog.log.admission import check_writer_features
+from ..catalog.log.compared import live_files, read_whole
 from ..catalog.log.listing import Listing, fork_error, plan_read, read_listing
-from ..catalog.log.live_rows import live_files, read_whole
-from ..catalog.log.outcome import foreign_error
+from ..catalog.log.outcomes import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
-from ..catalog.log.state import State, empty_state
+from ..catalog.log.state import State, empty_state, state_of_checkpoint
 from ..catalog.read.log_folder import ATTEMPTS, PAUSE_S
 from ..catalog.read.mirror import goes_further, lost_end_error
 from ..errors import (

@@ -45,7 +45,7 @@ from ..catalog.parallel import each_in_parallel, parallel
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.mirror import repair_command
 from ..catalog.read.set_back import lost_bases
-from ..catalog.read.statistics_differences import all_differences
+from ..catalog.read.statistics import all_differences
 from ..errors import CorruptError, DatabaseNotFound, LakelogError, ObjectNotFound, UsageError
 from .findings import LEVELS, CheckReport, Finding, Level, Remedy, Severity, Subset
 

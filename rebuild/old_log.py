@@ -15,10 +15,10 @@ from ..catalog.format.names import (
     parse_log_object,
 )
 from ..catalog.format.objects import StandingSeal, decode_checkpoint, decode_transaction, read_seal
-from ..catalog.log.features import check_writer_features
+from ..catalog.log.admission import check_writer_features
+from ..catalog.log.compared import read_whole
 from ..catalog.log.listing import plan_read
-from ..catalog.log.live_rows import read_whole
-from ..catalog.log.outcome import foreign_error
+from ..catalog.log.outcomes import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.state import State, empty_state
 from ..catalog.parallel import parallel

@@ -21,7 +21,7 @@ from ..catalog.format.names import (
     successor_uuid,
 )
 from ..catalog.format.objects import encode_transaction
-from ..catalog.log.told import AHEAD
+from ..catalog.log.outcomes import SEALED_AHEAD
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .plan import SealPlan, SlotName
 
@@ -110,7 +110,7 @@ def _promised(
         low, high = spans[seed]
         start = max(high, first, 0)
         revisions = {base for base in bases if base >= max(low, first, 0)}
-        for revision in revisions | set(range(start, start + AHEAD + 1)):
+        for revision in revisions | set(range(start, start + SEALED_AHEAD + 1)):
             found.add((revision + 1, successor_uuid(seed, revision)))
     taken = {(item.revision, item.uuid8) for item in old.names if item.incarnation == incarnation}
     names = (SlotName(*name) for name in sorted(found))

@@ -20,7 +20,7 @@ from ..catalog.commit.mirror import Mirror, copy_checkpoint
 from ..catalog.format.frame import HEADER_BYTES
 from ..catalog.format.names import base_folder, mirror_key, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
-from ..catalog.log.features import check_writer_features
+from ..catalog.log.admission import check_writer_features
 from ..catalog.log.listing import fork_error
 from ..catalog.log.replay import apply, check_link
 from ..catalog.log.state import State, empty_state

@@ -18,7 +18,7 @@ from ..catalog.format.cut import Position as CutPosition
 from ..catalog.nesting import refuse_nested
 from ..catalog.parallel import parallel
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.losses import LostLogWarning
+from ..catalog.read.mirror import LostLogWarning
 from ..errors import (
     DatabaseNotFound,
     FencedError,

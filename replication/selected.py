@@ -21,8 +21,8 @@ from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
+from ..catalog.commit.adopt import NewFile
 from ..catalog.commit.session import Session
-from ..catalog.commit.spots import NewFile
 from ..catalog.commit.transaction import Transaction
 from ..catalog.data.parquet import write_rows
 from ..catalog.data.scan import Projection, scan_files
@@ -41,11 +41,10 @@ from ..catalog.log.state import empty_state
 from ..catalog.margins import CHECKPOINT_EVERY
 from ..catalog.parallel import parallel
 from ..catalog.read.file_parts import checked, projected
-from ..catalog.read.hidden import hidden_files
+from ..catalog.read.hidden import TombstoneTest, hidden_files
 from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.row_filter import row_filter
-from ..catalog.read.tombstones import TombstoneTest
 from ..errors import (
     CorruptError,
     InvalidToken,

@@ -26,7 +26,7 @@ from ..catalog.data.partitioned import texts_of
 from ..catalog.format.columns import array, numbers, one_chunk, text_scalar
 from ..catalog.format.names import parse_partition
 from ..catalog.format.schema import partition_columns
-from ..catalog.read.one_values import OneValues, joined, nothing_known, taken
+from ..catalog.read.file_skipping import OneValues, joined, nothing_known, taken
 from ..errors import InvalidSchema
 from .arrow_types import MAX_PRECISION, storage
 from .filters import SURE_DAY, SURE_MICROS
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..catalog.data.shown import Shown
     from ..catalog.read.file_list import FileList
-    from ..catalog.read.judged import JudgedFiles
+    from ..catalog.read.file_skipping import JudgedFiles
     from .known_files import KnownFiles
 
 _YEARS: Final = range(1, 10_000)  # that Spark and Arrow spell alike

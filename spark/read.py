@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..catalog.changing import AsOf
     from ..catalog.data.file_part import FilePart
     from ..catalog.read.file_list import FileList
-    from ..catalog.read.one_values import OneValues
+    from ..catalog.read.file_skipping import OneValues
 
 
 def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFrame.where` are called
@@ -294,7 +294,7 @@ def changes(  # noqa: PLR0917 - as `Catalog.changes` is called
     """
     import pyarrow as pa
 
-    from ..catalog.read.step_rows import ABOUT
+    from ..catalog.read.commits_between import ABOUT
 
     access = Access.of(spark, url, storage_options, location_options)
     catalog = access.catalog

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..catalog.data.file_part import FilePart
     from ..catalog.read.file_list import FileList
-    from ..catalog.read.judged import JudgedFiles
+    from ..catalog.read.file_skipping import JudgedFiles
     from ..catalog.read.row_filter import RowFilter
     from ..catalog.snapshot import Snapshot
 

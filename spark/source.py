@@ -17,7 +17,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..catalog.format.cut import parse_token
-from ..catalog.points import point_in_time
+from ..catalog.read.points_in_time import point_in_time
 from ..errors import ObjectNotFound, UsageError
 from ..store.places import is_url
 from .arrow_types import as_spark, exchanged

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from ..catalog.data.scan import Projection
     from ..catalog.data.shown import Shown
     from ..catalog.format.cut import Cut
-    from ..catalog.read.commits_between import Found
-    from ..catalog.read.step_rows import Seen, Stamp
+    from ..catalog.read.commits_between import Found, Seen, Stamp
     from .source_options import SourceAccess
 
 PARTITION_BYTES: Final = 128 << 20
@@ -194,7 +193,7 @@ def read_task(
     """
     from ..catalog.data.scan import Projection
     from ..catalog.format.schema import unpack_schema
-    from ..catalog.read.step_rows import RowStep, step_batches
+    from ..catalog.read.commits_between import RowStep, step_batches
     from .arrow_types import as_spark, exchanged
 
     if not isinstance(task, StepTask):

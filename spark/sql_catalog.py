@@ -18,7 +18,7 @@ from ..catalog.data.partitioned import check_type
 from ..catalog.format import compute as pc
 from ..catalog.format.columns import numbers
 from ..catalog.format.names import parse_partition
-from ..catalog.points import point_in_time
+from ..catalog.read.points_in_time import point_in_time
 from ..errors import (
     DatabaseNotFound,
     InvalidName,

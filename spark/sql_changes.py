@@ -22,13 +22,13 @@ import pyarrow.types as kinds
 
 from ..catalog.commit.change_all import tell_committed
 from ..catalog.commit.deleting import Rows
-from ..catalog.commit.sharing import Sharing
+from ..catalog.commit.distributed_write import Sharing
 from ..catalog.commit.updating import columns_as_written, newer_than, newest_clock
 from ..catalog.format.deletes import bitmap_rows
 from ..catalog.format.names import base_folder
 from ..catalog.format.schema import plain
 from ..catalog.read.delete_plan import parts_by_path
-from ..catalog.read.in_place import key_column
+from ..catalog.read.file_parts import key_column
 from ..errors import CapabilityMissing, InvalidSchema, LakelogError, OperationConflict
 from .arrow_types import any_part
 from .filters import exact_text
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import numpy as np
     from pyspark.sql import DataFrame
 
-    from ..catalog.commit.shares import Part
+    from ..catalog.commit.distributed_write import Part
     from ..catalog.commit.writer import Writer
     from ..catalog.data.file_part import FilePart
     from ..catalog.log.state import State

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ..catalog.commit.sharing import begun, go_on, known_versions
+from ..catalog.commit.distributed_write import begun, go_on, known_versions
 from ..errors import StreamLost, UsageError
 from .write_source import write_plan
 from .write_task import Job, Told, parts, run
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ..catalog.commit.sharing import Begun
+    from ..catalog.commit.distributed_write import Begun
 
 OPTIONS: Final = (
     "database", "table", "writer", "partitionBy", "targetFileSizeBytes", "bloom", "appId",

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from ..catalog.format.columns import numbers
 from ..catalog.format.cut import Cut, parse_token
 from ..catalog.read.appended import Commit, takes_out_error
-from ..catalog.read.step_rows import ABOUT
+from ..catalog.read.commits_between import ABOUT
 from ..errors import InvalidToken, SnapshotPruned, StreamLost
 from .source_tasks import cut_words, read_task, told_whose
 from .stream_table import COMMITS_AT_ONCE, FollowedTable

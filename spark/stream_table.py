@@ -10,28 +10,27 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.changing import cut_of
 from ..catalog.format.cut import Cut, Position
 from ..catalog.parallel import parallel
-from ..catalog.points import point_in_time
 from ..catalog.read.appended import (
+    Existing,
     appended,
     commits_of,
     key_error,
 )
 from ..catalog.read.changes import (
+    has_key,
     logs_between,
     refuse_about,
     seen_in,
     steps_of,
     told,
 )
-from ..catalog.read.cut_checks import refuse_twins
+from ..catalog.read.commits_between import ABOUT
 from ..catalog.read.cut_tables import CutTables
-from ..catalog.read.existing import Existing
 from ..catalog.read.file_parts import checked, projected
-from ..catalog.read.key_changes import has_key
 from ..catalog.read.keys import table_key
 from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.step_rows import ABOUT
+from ..catalog.read.points_in_time import point_in_time, refuse_twins
 from ..errors import ColumnsChanged, SchemaConflict, StreamLost, TableNotFound
 from .arrow_types import spark_schema
 from .source_options import changes_options, stream_options

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ..catalog.commit.sharing import Sharing
+from ..catalog.commit.distributed_write import Sharing
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .access import Access
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..catalog.commit.done import Replaced
     from ..catalog.commit.transaction import Transaction
-    from ..catalog.log.outcome import CommitInfo
+    from ..catalog.log.outcomes import CommitInfo
     from .stages import Stages
 
 MODES: Final = ("append", "overwrite")
@@ -201,7 +201,7 @@ def _check(frame: DataFrame, mode: str, where: str | None) -> None:
 def _sorted(
     frame: DataFrame, partition_by: Sequence[str] | None, sort_by: Sequence[str] | str | None
 ) -> DataFrame:
-    from ..catalog.commit.row_streams import columns_to_sort
+    from ..catalog.commit.inputs import columns_to_sort
     from ..catalog.data.partitioned import check_columns
 
     order = columns_to_sort(sort_by)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ..catalog.catalog import open_catalog
-from ..catalog.commit.sharing import Begun, Sharing, begun, go_on
+from ..catalog.commit.distributed_write import Begun, Sharing, begun, go_on
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
 from .arrow_types import arrow_schema

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ..catalog.commit.shares import Part, Share, write_part
+from ..catalog.commit.distributed_write import Part, Share, write_part
 from ..catalog.format.columns import numbers
 from ..catalog.format.deletes import encode_bitmap
 from ..errors import LakelogError, SchemaConflict, UsageError

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..catalog.format.frame import Frame
     from ..catalog.format.objects import DecodedTransaction, StandingSeal
-    from ..catalog.log.outcome import CommitInfo
+    from ..catalog.log.outcomes import CommitInfo
     from ..catalog.log.state import State
     from ..rebuild import RebuildPlan
     from .row_annals import RowAnnals

@@ -20,7 +20,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.commit.writer import Writer
 from ..catalog.format.names import data_path
 from ..catalog.format.schema import column_of, encode_schema
-from ..catalog.log.claims import Claim
+from ..catalog.log.build import Claim
 from ..catalog.margins import Margins
 from ..catalog.read.log_reader import LogReader
 from ..catalog.wire import lakelog_transaction_pb2 as wire

@@ -15,9 +15,8 @@ from ..catalog.format.pieces import open_segment
 from ..catalog.format.schema import column_id, encode_schema, with_column_id
 from ..catalog.log.build import Intent, build_transaction
 from ..catalog.log.checkpoint import EncodedCheckpoint, encode_state
-from ..catalog.log.checkpoint_state import state_of_checkpoint
 from ..catalog.log.replay import apply
-from ..catalog.log.state import State, empty_state
+from ..catalog.log.state import State, empty_state, state_of_checkpoint
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from .doubles import START_US
 

@@ -30,7 +30,7 @@ from .shown_rows import added_files
 
 if TYPE_CHECKING:
     from ..catalog.format.objects import DecodedTransaction
-    from ..catalog.log.outcome import CommitInfo
+    from ..catalog.log.outcomes import CommitInfo
     from ..catalog.log.state import State
     from ..catalog.wire import lakelog_transaction_pb2 as wire
     from ..errors import LakelogError

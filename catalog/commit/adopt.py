@@ -5,30 +5,293 @@ Source: docs/format.md, sections 2 and 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import InvalidParquet, ObjectNotFound, SchemaConflict, UsageError, some_names
+from ...errors import (
+    FileNotLive,
+    InvalidParquet,
+    InvalidPath,
+    ObjectNotFound,
+    SchemaConflict,
+    TransactionExpired,
+    UsageError,
+    some_names,
+)
+from ...store.places import LOCAL_ROOT, is_absolute, place_below, place_of
 from ..data.footers.pool import footer_pool
 from ..data.footers.read import read_new_footer
-from ..format.names import LOCATIONS, MAX_LOCATIONS
+from ..format.names import (
+    LOCATIONS,
+    MAX_LOCATIONS,
+    base_folder,
+    check_path,
+    escape_name,
+    is_id,
+    is_in_place,
+    path_at,
+)
+from ..format.path_column import fold
 from ..format.schema import decode_schema, encode_schema, partition_columns
+from ..log.lookup import files_with
 from ..parallel import AT_ONCE, each_in_parallel
+from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     import pyarrow as pa
 
     from ..data.footers.parse import ParsedFooter
     from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
+    from ..log.build import Intent
+    from ..log.files import Files
     from .columns import Columns
     from .schema_compatibility import OwnSchemas
     from .session import Session
-    from .spots import Spot
+
+
+# --- Where the files are stored -------------------------------------------------------------------
+
+_OF_A_LOG: Final = ("data", "transactions", "segments", "mirror")
+_SCRATCH: Final = ("_tmp", "_refs")
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that is to be taken in.
+
+    Attributes:
+        name: As `Transaction.add` takes it: its URL or its absolute path. Of a file that lakelog
+            itself has made below the writer's own `data/`: its path in the log.
+        partition: That it gets; empty for none.
+        size_bytes: Exact, from a listing: saves a request. None: unknown.
+        partition_by: Columns that the file lacks and the name of its partition tells: types by
+            name, or names alone.
+    """
+
+    name: str
+    partition: str = ""
+    size_bytes: int | None = None
+    partition_by: Mapping[str, pa.DataType] | Sequence[str] | None = None
+
+
+@dataclass(slots=True)
+class Added:
+    """What became of files that were to be taken in.
+
+    Attributes:
+        paths: Of those that were, as they stand in the log.
+        rows, size_bytes: Of those.
+        known: Names of those that were left out, since they are live already.
+        bad: Names of those that can't be used, and why.
+    """
+
+    paths: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    bad: list[tuple[str, str]] = field(default_factory=list)
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a file lies.
+
+    Attributes:
+        file: As it was named.
+        path: In the log.
+        key: That a `WideStore` reads it by.
+        location: That it lies below; empty for one of the writer's own prefix.
+    """
+
+    file: NewFile
+    path: str
+    key: str
+    location: str = ""
+
+
+class Spots:
+    """Finds out where files lie, for one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._folder = base_folder(session.writer_id, session.database)
+        home = place_below(session.store.object_url(f"{self._folder}data/x"))
+        below = len(f"{self._folder}data/x")
+        self._data = home and home._replace(key=home.key[:-1])
+        self._root = home and home._replace(key=home.key[:-below])
+
+    def of(self, file: NewFile) -> Spot:
+        """Where a file lies.
+
+        Raises:
+            InvalidUrl, InvalidPath: Nowhere that a log may name.
+        """
+        name = file.name
+        if not isinstance(name, str) or not is_absolute(name):
+            check_path(name)
+            if not is_in_place(name):
+                return Spot(file, name, self._folder + name)
+            places = self._session.ask(lambda state: state.places)
+            return Spot(file, name, places.url(name), places.location(name))
+        place = place_of(name)
+        root, data = self._root, self._data
+        if root is not None and data is not None and place.root == root.root:
+            if place.key.startswith(data.key):
+                path = check_path(f"data/{place.key[len(data.key) :]}")
+                return Spot(file, path, self._folder + path)
+            self._refuse_in_lake(place.key, name)
+        return Spot(file, path_at(place.root, place.key), place.url, place.root)
+
+    def _refuse_in_lake(self, key: str, name: str) -> None:
+        """Refuse what belongs to a log of this catalog, whose gc may take it."""
+        assert self._root is not None
+        root = self._root.key
+        if not fold(key).startswith(fold(root)):
+            return
+        if not key.startswith(root):
+            if not self._session.folds_names():
+                return
+            problem = "is spelled otherwise than the catalog's own URL"
+        else:
+            segments = key[len(root) :].split("/")
+            of_a_log = len(segments) > len("w/d") and segments[2] in _OF_A_LOG
+            if segments[0] in _SCRATCH:
+                problem = "is scratch of the catalog"
+            elif of_a_log and is_id(segments[0]) and is_id(segments[1]):
+                problem = f"is of the log {segments[0]}/{segments[1]}, whose gc may delete it"
+            else:
+                return
+        raise InvalidPath(
+            f"{name} {problem}",
+            key=name,
+            hint="Copy the file to a place of its own, and add the copy",
+        )
+
+
+def path_of(session: Session, name: Any) -> str:
+    """The path in the log of a file, by its path or, of one elsewhere, its URL.
+
+    Raises:
+        InvalidUrl, InvalidPath: No name that a file of a log can have.
+    """
+    name = value_of(name)
+    if isinstance(name, str) and is_absolute(name):
+        name = Spots(session).of(NewFile(name)).path
+    return check_path(name)
+
+
+def not_live(session: Session, path: str, table: str | None = None) -> FileNotLive:
+    """The error of a file that is to be taken out, and isn't live (in a table)."""
+    where = f"{session.writer_id}/{session.database}"
+    return FileNotLive(
+        f"{path} is not live in {where}" + (f", table {table!r}" if table is not None else ""),
+        key=path,
+        hint="List the live files with `lakelog files`",
+    )
+
+
+def new_spots(
+    session: Session,
+    intent: Intent,
+    table: str,
+    files: Iterable[NewFile],
+    found: Added,
+    *,
+    added: Container[str],
+    removed: Container[str],
+    skip_live: bool,
+    own: bool,
+) -> list[Spot]:
+    """Returns where files lie that are to be taken in.
+
+    Args:
+        found: Takes the names of those that are live already.
+        added, removed: Paths that the transaction has added, and removed, before.
+        skip_live: Whether those that are live in this table are left out; else, and in another
+            table, the commit judges them.
+        own: Whether lakelog itself has made these files, below the writer's own `data/`.
+    Raises:
+        InvalidUrl, InvalidPath, InvalidName, TransactionExpired: One may not be taken in.
+        ObjectNotFound: One below `data/` isn't there.
+    """
+    spots: dict[str, Spot] = {}
+    places = Spots(session)
+    for file in files:
+        if file.partition != "":
+            escape_name(file.partition, "partition")
+        spot = places.of(file)
+        if not spot.location and not own:
+            raise InvalidPath(
+                f"{file.name} is below the data folder of {session.writer_id}/{session.database}, "
+                "which holds lakelog's own files only",
+                key=spot.path,
+                hint="Move the file to a place of its own, and add it by its URL",
+            )
+        if skip_live and (spot.path in spots or spot.path in added):
+            found.known.append(file.name)
+        else:
+            spots[spot.path] = spot
+    if skip_live and spots:
+        paths = list(spots)
+        there = session.ask(lambda state: _live(files_with(state, paths), table, paths))
+        live = [path for path in there if path not in removed]
+        found.known.extend(spots.pop(path).file.name for path in sorted(live))
+    for path, spot in spots.items():
+        if not spot.location:
+            spots[path] = replace(spot, file=_made_here(session, intent, spot))
+        if _may_have_twins(session, spot):
+            intent.folds_names = True
+    return list(spots.values())
+
+
+def _live(files: Files, table: str, paths: Sequence[str]) -> list[str]:
+    return [path for path in files.live_among(paths) if files.is_live(table, path)]
+
+
+def _may_have_twins(session: Session, spot: Spot) -> bool:
+    """Checks whether the store may take a file's path for that of another one: names of files that
+    lakelog made are unique."""
+    is_local = spot.location == LOCAL_ROOT and session.store.backend == "file"
+    return is_local and session.folds_names()
+
+
+def _made_here(session: Session, intent: Intent, spot: Spot) -> NewFile:
+    """Returns a file that lakelog has made below `data/`, with its size; refuses one that gc may
+    take while it is being added, which goes by age.
+
+    Raises:
+        ObjectNotFound, TransactionExpired: It is not there, or too old.
+    Requests: 1 HEAD.
+    """
+    info = session.store.head(spot.key)
+    if info.modified_at is not None:
+        written = session.clocks.written(info.modified_at)
+        if session.clocks.is_too_old(written):
+            raise TransactionExpired(
+                f"{spot.path} is older than half the grace period of gc, which may be about to "
+                "take it",
+                key=spot.path,
+                hint="Put it again",
+            )
+        # The commit asks once more for the age of the oldest file.
+        intent.begun = written if intent.begun is None else written.or_before(intent.begun)
+    return replace(spot.file, size_bytes=info.size_bytes)
+
+
+# --- What they hold -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from ...errors import UsageError
 from ..format.names import escape_name, is_text
 from ..format.objects import MAX_APP_ID_BYTES, OPERATIONS
 from ..log.build import Intent
-from ..log.gist import PREFIX
-from ..read.cut_checks import iso, time_us
+from ..log.operations import PREFIX
+from ..read.points_in_time import iso, time_us
 from ..scalars import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..log.moments import Moment
+    from ..log.build import Moment
 
 MAX_SUMMARY_CHARS: Final = 1 << 20  # every checkpoint repeats it in its history
 _LARGEST: Final = (1 << 63) - 1

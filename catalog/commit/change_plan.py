@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.columns import column
-from ..log.compared import FILE_CHANGES
-from ..log.live_rows import names_of
+from ..log.compared import FILE_CHANGES, names_of
 
 Kind = Literal["restore", "remove", "drop"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...store import store_time
-from ..log.moments import Moment
-from ..log.outcome import clock_error
+from ..log.build import Moment
+from ..log.outcomes import clock_error
 
 if TYPE_CHECKING:
     import datetime as dt

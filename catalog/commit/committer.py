@@ -28,39 +28,309 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...errors import CommitOutcomeUnknown, LakelogError, ProcessDoubled, StorageError
+from ...errors import (
+    AccessDenied,
+    CapabilityMissing,
+    CommitOutcomeUnknown,
+    CorruptError,
+    LakelogError,
+    NotFoundError,
+    ObjectExists,
+    ObjectNotFound,
+    ProcessDoubled,
+    StorageError,
+    UsageError,
+)
 from ..format.frame import LogIdentity
+from ..format.names import LogObject, base_folder, is_in_place
+from ..format.objects import decode_transaction
 from ..log.admission import AdmissionLimits, Results, admit, withdraw_stale
-from ..log.attempts import Attempts, Fate
-from ..log.build import Intent, identity_action
-from ..log.fencing import fencing_reason, replaced_reason
+from ..log.again import tables_again
+from ..log.build import Intent, build_transaction, identity_action
 from ..log.history import transaction_row
-from ..log.outcome import (
+from ..log.listing import fork_error
+from ..log.lookup import files_with
+from ..log.operations import gist_of
+from ..log.outcomes import (
+    Attempt,
+    Attempts,
     CommitInfo,
+    Fate,
+    doubled_error,
     fenced_error,
+    fencing_reason,
+    files_gone_error,
     foreign_error,
+    is_next_name_foreseeable,
+    late_error,
     outcome_of,
+    outcome_unknown_error,
     pruned_in_doubt_error,
+    replaced_reason,
 )
 from ..log.replay import apply
-from ..log.told import is_told
-from .belief import is_still_head
-from .compose import compose
+from ..log.validate import check_written
+from ..parallel import parallel
 from .mirror import Mirror
-from .publish import ATTEMPTS, Publisher
-from .standing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..ambient import Ambient
-    from ..log.attempts import Attempt
+    from ..log.build import Moment
     from ..log.checkpoint import EncodedCheckpoint
     from ..log.history import Row
-    from ..log.moments import Moment
+    from ..log.listing import Listing
     from ..log.state import State
     from ..read.log_reader import LogReader
     from .clocks import Clocks
+
+
+# --- Putting one object under the name of its revision --------------------------------------------
+
+ATTEMPTS: Final = 4
+# Answers that say that nothing was written.
+_REFUSED: Final = (AccessDenied, CapabilityMissing, NotFoundError, UsageError)
+_PAUSE_S: Final = 0.05
+
+
+def _is_over(listing: Listing, item: LogObject) -> bool:
+    """Whether the log goes on in another incarnation than that of a name."""
+    return listing.incarnation not in (0, item.incarnation)
+
+
+class Publisher:
+    """Puts transaction objects into one log.
+
+    Args:
+        attempts: Told what becomes of them.
+    """
+
+    def __init__(
+        self, log: LogReader, attempts: Attempts, ambient: Ambient, *, exclusive: bool
+    ) -> None:
+        self.exclusive = exclusive
+        self._attempts = attempts
+        self._log = log
+        self._ambient = ambient
+
+    def put(self, attempt: Attempt) -> bool:
+        """Whether this object now stands, and stands alone, on its revision; False if somebody
+        else's does, or if only a replay can tell.
+
+        Raises:
+            CommitOutcomeUnknown: The store gave no answer, and what it holds doesn't tell either.
+            ForkError: A plain store, and two names on one revision.
+            AccessDenied, CapabilityMissing, NotFoundError, UsageError: Nothing was written.
+        Requests: 1 PUT on an exclusive store, and 1 GET if the name is taken or the put refused;
+            LIST, PUT, LIST on a plain one.
+        """
+        return self._exclusive(attempt) if self.exclusive else self._plain(attempt)
+
+    def pause(self, turn: int) -> None:
+        """Wait a little, longer with each turn and never for as long as anybody else."""
+        share = int.from_bytes(self._ambient.new_id()[:2], "little") / 65_536
+        self._ambient.sleep_s(min(2.0, _PAUSE_S * 2 ** min(turn, 6)) * (0.5 + share))
+
+    # --- With put-if-absent -----------------------------------------------------------------------
+
+    def _exclusive(self, attempt: Attempt) -> bool:
+        unsent, cause = self._attempts.sends(attempt), None
+        for turn in range(ATTEMPTS):
+            try:
+                self._log.store.put(attempt.key, attempt.body, if_absent=True)
+                return True
+            except ObjectExists:
+                return self._read_back(attempt)
+            except LakelogError as error:
+                cause = error
+                self._no_answer(error, unsent, attempt.key, first=turn == 0)
+            self.pause(turn)
+        raise _unknown(attempt) from cause
+
+    def _no_answer(
+        self, error: LakelogError, unsent: Sequence[bytes], key: str, *, first: bool
+    ) -> None:
+        """A put without an answer, unless the answer is that nothing was written.
+
+        A client may have sent the request twice, and show the answer to the second: so even a
+        refusal is believed only if nothing is there.
+        """
+        if first and isinstance(error, _REFUSED) and self._is_absent(key):
+            self._attempts.refused(unsent)
+            raise error
+
+    def _is_absent(self, key: str) -> bool:
+        try:
+            self._log.store.get(key)
+        except ObjectNotFound:
+            return True
+        except LakelogError:
+            return False
+        return False
+
+    def _read_back(self, attempt: Attempt) -> bool:
+        """Whether it is this very body that stands under its key; in doubt until that is known."""
+        key, ids = attempt.key, attempt.ids
+        for turn in range(ATTEMPTS):
+            try:
+                found = self._log.store.get(key)
+                is_own = found == attempt.body
+                if not is_own and decode_transaction(found, key).transaction_ids.isdisjoint(ids):
+                    self._attempts.lost(ids)
+                return is_own
+            except (ObjectNotFound, CorruptError):
+                return False  # pruned since, or damaged: the replay tells what stands there
+            except StorageError:
+                self.pause(turn)
+        raise _unknown(attempt)
+
+    # --- Without ----------------------------------------------------------------------------------
+
+    def _plain(self, attempt: Attempt) -> bool:
+        item = attempt.item
+        listing = self._log.names_down_to(item.revision - 1)
+        if len(listing.transactions.get(item.revision - 1, ())) > 1:
+            raise fork_error(listing, item.revision - 1)  # a rival of the head came late
+        if listing.head >= item.revision or _is_over(listing, item):
+            return False
+        self._put_plain(attempt)
+        try:
+            listing = self._log.names_down_to(item.revision)
+        except StorageError as error:
+            raise _unknown(attempt) from error
+        names = listing.transactions.get(item.revision, [])
+        if len(names) > 1:
+            raise fork_error(listing, item.revision)
+        if item not in names and not _is_over(listing, item):
+            raise _unknown(attempt)
+        # If somebody went on from here already, the replay tells whose transaction this is.
+        return listing.head == item.revision and not _is_over(listing, item)
+
+    def _put_plain(self, attempt: Attempt) -> None:
+        unsent, cause = self._attempts.sends(attempt), None
+        for turn in range(ATTEMPTS):
+            try:
+                self._log.store.put(attempt.key, attempt.body)
+                return
+            except LakelogError as error:
+                cause = error
+                self._no_answer(error, unsent, attempt.key, first=turn == 0)
+                self.pause(turn)
+        raise _unknown(attempt) from cause
+
+
+def _unknown(attempt: Attempt) -> CommitOutcomeUnknown:
+    return outcome_unknown_error(attempt.key, attempt.ids[0])
+
+
+# --- Verifying the transaction in the log that has an own id --------------------------------------
+
+
+class Verification:
+    """Verifies what the log has under the ids of a committer's transactions.
+
+    A process may be doubled: a machine that is cloned, or set back to a snapshot of its memory, has
+    its twin's transaction ids. And it may have stood still between writing its files and committing
+    them, for so long that gc took them.
+
+    Args:
+        attempts: What was sent.
+        in_background: Whether threads may ask for files.
+    """
+
+    def __init__(
+        self, log: LogReader, attempts: Attempts, clocks: Clocks, *, in_background: bool
+    ) -> None:
+        self._log = log
+        self._attempts = attempts
+        self._clocks = clocks
+        self._in_background = in_background
+
+    def of_row(self, state: State, intent: Intent, row: Row) -> CommitInfo | LakelogError:
+        """What becomes of an intent whose id a revision has.
+
+        Args:
+            row: Of that revision, in the history of `state`.
+        Requests: those of `of_own`.
+        """
+        own = intent.transaction_id
+        revision = row["revision"]
+        if row["digest"] not in self._attempts.digests(own) and state.log is not None:
+            self._attempts.stands(own)
+            uuid8 = row["uuid"][:4].hex()
+            item = LogObject(state.log.incarnation, revision, uuid8, "transaction")
+            return doubled_error(own, revision, self._log.folder + item.name)
+        result = self.of_own(state, intent, row)
+        self._attempts.stands(own)
+        return result
+
+    def of_own(self, state: State, intent: Intent, row: Row) -> CommitInfo | LakelogError:
+        """What becomes of an intent that stands: no success if its files are gone, or it came so
+        late that they may yet go.
+
+        Requests: none; 1 HEAD a file if they are so old that gc may have taken them before, and 1
+            of the transaction if gc may have decided to.
+        """
+        own, revision = intent.transaction_id, row["revision"]
+        gone = self._gone(state, intent)
+        if gone:
+            return files_gone_error(own, revision, gone)
+        if self._was_late(state, intent, row):
+            return late_error(own, revision)
+        return CommitInfo(revision, row["uuid"].hex(), own.hex(), row["committed_at"])
+
+    def _gone(self, state: State, intent: Intent) -> list[str]:
+        """The files of an intent that the log names as live and that aren't there."""
+        if not intent.adds or intent.begun is None or not self._clocks.is_too_old(intent.begun):
+            return []
+        added = {(a.add.table, a.add.path) for a in intent.actions if a.WhichOneof("kind") == "add"}
+        files = files_with(state, [path for _, path in added])
+        own = ((table, path) for table, path in added if not is_in_place(path))  # gc takes no other
+        live = sorted(path for table, path in own if files.is_live(table, path))
+        live += sorted(_objects(intent) & set(_held(state, intent)))
+        there = parallel(self._is_there, live, at_once=16 if self._in_background else 1)
+        return [path for path, found in zip(live, there, strict=True) if not found]
+
+    def _was_late(self, state: State, intent: Intent, row: Row) -> bool:
+        """Whether an intent with files took effect so late that a gc which didn't see it may still
+        delete them."""
+        begun = intent.begun
+        if not intent.adds or begun is None or not self._clocks.may_be_late(begun):
+            return False
+        if state.log is None:
+            return True
+        uuid8, revision = row["uuid"][:4].hex(), row["revision"]
+        item = LogObject(state.log.incarnation, revision, uuid8, "transaction")
+        try:
+            found = self._log.store.head(self._log.folder + item.name)
+        except ObjectNotFound:  # pruned: nobody can tell any more
+            return True
+        return self._clocks.was_late(begun, found.modified_at)
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            self._log.store.head(base_folder(self._log.writer, self._log.database) + path)
+        except ObjectNotFound:
+            return False
+        return True
+
+
+def _objects(intent: Intent) -> set[str]:
+    """The objects of row deletes that an intent names."""
+    actions = (*intent.actions, *intent.last)
+    found = (a.row_deletes for a in actions if a.WhichOneof("kind") == "row_deletes")
+    return {item.object for item in found}
+
+
+def _held(state: State, intent: Intent) -> list[str]:
+    """Objects of row deletes that still count; looked up only if the intent named some."""
+    if not _objects(intent):
+        return []
+    return [path for paths in state.deletes.objects() for path in paths.to_pylist()]
+
+
+# --- The committer --------------------------------------------------------------------------------
 
 _RACES: Final = 10_000
 
@@ -94,7 +364,9 @@ class Committer:
         self.attempts = Attempts()
         self.mirror = Mirror(log, exclusive=exclusive, in_background=ambient.in_background)
         self._publisher = Publisher(log, self.attempts, ambient, exclusive=exclusive)
-        self._standing = Standing(log, self.attempts, clocks, in_background=ambient.in_background)
+        self._verification = Verification(
+            log, self.attempts, clocks, in_background=ambient.in_background
+        )
         self._ambient = ambient
         self._clocks = clocks
         self._listings = 0  # how often the log was looked at
@@ -103,7 +375,7 @@ class Committer:
         )  # why: a log that is sealed takes nothing more
         self._seen_at = seen_at  # when the request was sent that showed the head
         self._based_at = seen_at  # the same of a time when nobody had a newer base than ours
-        self._told_head: int | None = None  # one whose successor's name footers tell
+        self._foreseen_head: int | None = None  # one whose successor's name a footer foretells
         # That before an interrupted put or rebase: `state` can't be relied on then.
         self._interrupted_revision: int | None = None
 
@@ -298,7 +570,7 @@ class Committer:
 
     def _found(self, intent: Intent, row: Row, results: Results) -> None:
         """The log has a transaction of this id, its own or that of a copy of this process."""
-        result = self._standing.found(self.state, intent, row)
+        result = self._verification.of_row(self.state, intent, row)
         if isinstance(result, ProcessDoubled):
             self._fenced = self._fenced or result.message
         results[intent.transaction_id] = result
@@ -318,19 +590,30 @@ class Committer:
 
         Raises:
             ClockError: This machine's clock is far ahead of the store's.
+            UsageError: Too large for one transaction object.
         """
         self._clocks.refuse_ahead(self.log.writer)
-        return compose(
+        uuid = self.state.next_uuid if self._publisher.exclusive else self._ambient.new_id()
+        body, _ = build_transaction(
             self.state,
             intents,
-            folder=self.log.folder,
             log=self.identity,
-            uuid=self.state.next_uuid if self._publisher.exclusive else self._ambient.new_id(),
+            uuid=uuid,
             slot_seed=self.slot_seed,
             epoch=self.current_epoch(),
             guest=self.guest,
             now_us=self._ambient.now_us(),
+            said=gist_of(
+                self.state,
+                [action for intent in intents for action in intent.actions],
+                tables_again(rows for intent in intents for rows in intent.again),
+            ),
         )
+        revision = self.state.revision + 1
+        item = LogObject(self.identity.incarnation, revision, uuid[:4].hex(), "transaction")
+        decoded = decode_transaction(body, self.log.folder + item.name)
+        check_written(self.state, decoded)  # what a reader would refuse is never written
+        return Attempt(item, body, decoded, tuple(intent.transaction_id for intent in intents))
 
     def _send(self, attempt: Attempt, intents: Sequence[Intent], results: Results) -> bool:
         """Ask for the next revision. True: the state is new, and tells whose it is. False: somebody
@@ -341,7 +624,7 @@ class Committer:
             if not self._publisher.put(attempt):
                 self._interrupted_revision = None
                 return False
-            if self.is_idle() or not self._may_believe():
+            if self.is_idle() or not self._is_confirmed():
                 # The put may have created a pruned name anew, or one that died with a lost log: in
                 # doubt until the log tells.
                 self._look_again(before)
@@ -351,13 +634,14 @@ class Committer:
                     attempt.item.revision, attempt.key, attempt.decoded.digest, attempt.body
                 )
                 self._seen_at = asked_at
-                self._told_head = self.state.revision if is_told(self.state) else None
+                if is_next_name_foreseeable(self.state):
+                    self._foreseen_head = self.state.revision
                 row = transaction_row(attempt.decoded)
                 for own in attempt.ids:
                     self.attempts.stands(own)
                 for intent in intents:
                     if intent.transaction_id in attempt.ids:
-                        results[intent.transaction_id] = self._standing.stands(
+                        results[intent.transaction_id] = self._verification.of_own(
                             self.state, intent, row
                         )
         except LakelogError:
@@ -366,11 +650,24 @@ class Committer:
         self._interrupted_revision = None
         return True
 
-    def _may_believe(self) -> bool:
-        """Whether a put that succeeded is a commit, or may follow a head that was lost since. Where
-        footers tell its name, a rebuild would have taken that."""
-        sure = self.state.revision == self._told_head or is_told(self.state)
-        return sure or not self._publisher.exclusive or is_still_head(self.log, self.state)
+    def _is_confirmed(self) -> bool:
+        """Whether a put that succeeded is a commit, and doesn't follow a head that was lost since:
+        then either a rebuild has sealed its name, or the head is not listed any more.
+
+        Requests: none, or 1 LIST.
+        """
+        state = self.state
+        if state.revision == self._foreseen_head or is_next_name_foreseeable(state):
+            return True
+        if not self._publisher.exclusive:
+            return True  # it has listed the log after the put
+        listing = self.log.names_down_to(state.revision)
+        return (
+            state.log is not None
+            and listing.incarnation == state.log.incarnation
+            and {item.uuid8 for item in listing.names_at(state.revision)} == {state.uuid[:4].hex()}
+            and not listing.forks(state.revision)
+        )
 
     def _look_again(self, before: int) -> None:
         """Read the log anew, and judge what came after a revision."""

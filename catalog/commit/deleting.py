@@ -6,63 +6,163 @@ Source: docs/changing.md, "Deletes"; docs/format.md, sections 5.6 and 5.7.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 import numpy as np
+import pyarrow as pa
 
-from ...errors import UsageError
+from ...errors import LakelogError, UsageError
 from ..data.hidden import Bitmaps
 from ..format import deletes as form
-from ..format.names import escape_name
-from ..log.build import require_actions
-from ..log.claims import Claim
+from ..format.deletes import encode_deletes
+from ..format.names import base_folder, deletes_path, escape_name, is_id
+from ..log.build import Claim, require_actions
 from ..log.deletes import message_of
+from ..parallel import parallel
 from ..read.delete_plan import matching_rows, plan_delete, refuse_unfit, visible_rows
+from ..read.log_reader import LogReader
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .deletes_objects import deletes_objects
+from .base_transaction import BaseTransaction
+from .data_files import footer_of
 from .done import Deleted
-from .other_logs import others_give_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ..data.file_part import FilePart
     from ..format.footer import BaseRevision
     from ..log.build import Intent
     from ..log.state import State
     from ..read.delete_plan import DeletePlan
-    from .meaning import Meaning
-    from .room import Room
     from .session import Session
-    from .uploads import Uploads
+
+
+# --- The other logs of the database ---------------------------------------------------------------
+
+
+def other_states(session: Session) -> list[State | LakelogError]:
+    """The newest states of the other logs of a writer's database; of one that can't be read, why.
+
+    Raises:
+        StorageError: The logs can't be listed.
+    Requests: those of `Catalog.snapshot`, but for this log.
+    """
+
+    def newest(writer: str) -> State | LakelogError | None:
+        log = LogReader(session.store, writer, session.database, session._ambient)
+        try:
+            listing = log.names_for()
+            if listing.head < 0 and not listing.others:
+                return None
+            return log.load(listing=listing)
+        except LakelogError as error:
+            return error
+
+    names = [name for name in session.store.list_folders("") if is_id(name)]
+    others = [name for name in names if name != session.writer_id]
+    return [item for item in parallel(newest, others) if item is not None]
+
+
+def readable_states(session: Session) -> list[State]:
+    """The same states.
+
+    Raises:
+        LakelogError: One can't be read.
+    """
+    states = []
+    for item in other_states(session):
+        if isinstance(item, LakelogError):
+            raise item
+        states.append(item)
+    return states
+
+
+def others_give_key(session: Session, table: str) -> bool:
+    """Whether another log of the database gives a table a key; also if one can't be read.
+
+    Requests: those of `other_states`.
+    """
+    states = other_states(session)
+    try:
+        found = [None if isinstance(s, LakelogError) else s.definitions.of(table) for s in states]
+    except LakelogError:
+        return True
+    unreadable = any(isinstance(item, LakelogError) for item in states)
+    return unreadable or any(each is not None and each.key for each in found)
+
+
+# --- Objects of row deletes -----------------------------------------------------------------------
+
+_IN_ONE: Final = 4_096  # bitmaps in one object
+_BYTES_IN_ONE: Final = 32 << 20
+
+
+class DeletesObjects(NamedTuple):
+    """What is to be put, and to be committed after that.
+
+    Attributes:
+        bodies: By key the bytes of each object.
+        actions: That point to them.
+    """
+
+    bodies: list[tuple[str, bytes]]
+    actions: list[wire.Action]
+
+
+def deletes_objects(
+    session: Session,
+    intent: Intent,
+    base: BaseRevision,
+    first: int,
+    bitmaps: Sequence[tuple[wire.RowDeletes, bytes]],
+) -> DeletesObjects:
+    """Bitmaps of files of one table as objects. Their messages learn where they lie.
+
+    Args:
+        base: That the transaction was begun on.
+        first: The number of the first object among the files of the transaction.
+    """
+    table = bitmaps[0][0].table
+    meta = footer_of(session, intent, base, table, pa.schema([]), session.clock())
+    meta = replace(meta, operation=intent.operation or "delete")
+    folder = base_folder(session.writer_id, session.database)
+    found = DeletesObjects([], [])
+    for number, some in enumerate(_in_parts(bitmaps), start=first):
+        path = deletes_path(table, intent.epoch, intent.transaction_id, number)
+        found.bodies.append((folder + path, encode_deletes(replace(meta, number=number), some)))
+        for item, _ in some:
+            item.object = path
+            found.actions.append(wire.Action(row_deletes=item))
+    return found
+
+
+def _in_parts(
+    bitmaps: Iterable[tuple[wire.RowDeletes, bytes]],
+) -> Iterator[list[tuple[wire.RowDeletes, bytes]]]:
+    """What goes into one object."""
+    some: list[tuple[wire.RowDeletes, bytes]] = []
+    size = 0
+    for item, bitmap in bitmaps:
+        if some and (len(some) >= _IN_ONE or size + len(bitmap) > _BYTES_IN_ONE):
+            yield some
+            some, size = [], 0
+        some.append((item, bitmap))
+        size += len(bitmap)
+    if some:
+        yield some
+
+
+# --- Deletes --------------------------------------------------------------------------------------
 
 Mode = Literal["auto", "predicate", "rows"]
 MOST_TOMBSTONES: Final = 8  # of a table, by mode "auto": each is decided on every read
 
 
-class Deleting(ABC):
+class Deleting(BaseTransaction):
     """The part of a transaction that deletes rows."""
-
-    _session: Session
-    _intent: Intent
-    _removed: dict[tuple[str, str], None]
-    _meaning: Meaning
-    _room: Room
-    _uploads: Uploads
-    _base: BaseRevision
-    _files: int
-    _folder: str
-
-    @abstractmethod
-    def _check_open(self, operation: str) -> None:
-        """Refuse an operation that can't begin now."""
-
-    @abstractmethod
-    def _key_of(self, table: str) -> tuple[str, ...]:
-        """The key of a table as this transaction has it; empty for none."""
 
     def delete(self, table: str, where: str, *, mode: Mode = "auto") -> Deleted:
         """Delete the rows of this writer's files that meet a predicate. What is NULL stays. For
@@ -147,9 +247,9 @@ class Deleting(ABC):
             actions += require_actions([form.ROW_DELETES])
             # A rebuild believes such an object, whatever the log says.
             before = self._files
-            with self._meaning.doing("delete", table, lambda: self._files > before):
+            with self._operation_guard.doing("delete", table, lambda: self._files > before):
                 actions += self._objects(bitmaps, actions)
-        self._room.take(actions)  # the last that may be refused
+        self._message_size.take(actions)  # the last that may be refused
         self._removed.update(dict.fromkeys((table, path) for path in whole))
         if not by_rows:
             self._hold_of_others(table, where, plan, columns, is_kept=rows is None)
@@ -196,7 +296,7 @@ class Deleting(ABC):
             UsageError: There is no room for them. Nothing was put.
         """
         found = deletes_objects(self._session, self._intent, self._base, self._files, bitmaps)
-        self._room.check([*before, *found.actions])
+        self._message_size.check([*before, *found.actions])
         self._files += len(found.bodies)
         for key, body in found.bodies:
             self._uploads.add(key, body)

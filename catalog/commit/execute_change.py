@@ -7,17 +7,22 @@ Source: docs/protocol.md, section 2.10; docs/changing.md, "Going back".
 
 from __future__ import annotations
 
+import contextlib
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
 from ...errors import (
     LakelogError,
+    MissingTransaction,
+    NotFoundError,
     ObjectNotFound,
     PlanOutdated,
+    SnapshotPruned,
+    TransactionExpired,
     UsageError,
     some_names,
 )
@@ -26,20 +31,21 @@ from ..format import compute as pc
 from ..format.columns import column, rows_to_table
 from ..format.deletes import ROW_DELETES
 from ..format.names import base_folder
-from ..log.again import names_again, rows_again, schemas_again
+from ..log.again import named_for_now, names_again, rows_again, schemas_again
 from ..log.build import require_actions
+from ..log.compared import live_files
 from ..log.definitions import definition_actions
-from ..log.gist import RESTORE
-from ..log.live_rows import live_files
+from ..log.listing import plan_read
+from ..log.operations import KEEPS, RESTORE
+from ..log.outcomes import outdated_error
 from ..margins import CHECKPOINT_EVERY
 from ..parallel import AT_ONCE, parallel
-from ..read.in_place import keys_of
+from ..read.file_parts import keys_of
 from ..read.log_reader import LogReader
 from ..wire import lakelog_transaction_pb2 as wire
 from .change_plan import WriterCommit
-from .data_file import put_data
-from .deletes_objects import deletes_objects
-from .keeping import keep_files, refuse_late
+from .data_files import put_data
+from .deleting import deletes_objects
 from .plan_change import lost_schemas
 from .session import Session
 
@@ -48,10 +54,119 @@ if TYPE_CHECKING:
 
     from ...store import Store, WideStore
     from ..ambient import Ambient
-    from ..log.build import Intent
+    from ..log.build import Intent, Moment
+    from ..log.state import State
     from ..margins import Margins
     from .change_plan import Kind, WriterChange
     from .plan_change import Prepared
+
+
+# --- Keeping files referenced until the commit ----------------------------------------------------
+
+_AT_ONCE: Final = 40_000  # actions of one transaction: some 4 MB
+
+
+class Kept(NamedTuple):
+    """Until when files are surely named.
+
+    Attributes:
+        onto: The digest of the head that the commit must follow.
+        since: For one prune floor from then on.
+    """
+
+    onto: bytes
+    since: Moment
+
+
+def keep_files(session: Session, prepared: Prepared, intent: Intent, log: LogReader) -> Kept:
+    """Make sure that the files of an intent are named until it is committed.
+
+    Raises:
+        SnapshotPruned: The revision gone back to was pruned meanwhile. No row was changed.
+        PlanOutdated: Somebody has committed.
+        LakelogError: As for any commit.
+    Requests: 1 LIST and 1 HEAD; where the files were removed long ago also 1 PUT for each 20,000
+        and 1 LIST.
+    """
+    since = _removed_at(session, prepared, log)
+    if since is not None and not session.clocks.is_idle(since):
+        return Kept(prepared.head.digest, since)
+    onto, since = prepared.head.digest, session.clocks.now()
+    schemas = [action for action in intent.actions if action.WhichOneof("kind") == "schema"]
+    live = {a.remove.path for a in intent.actions if a.WhichOneof("kind") == "remove"}
+    actions = named_for_now(intent.again, live)
+    for start in range(0, len(actions), _AT_ONCE):  # no pair is parted: the number is even
+        naming = session.begin(None, None, "maintenance", None)
+        naming.onto = onto
+        naming.summary[KEEPS] = intent.summary[RESTORE]
+        naming.actions += [*(() if start else schemas), *actions[start : start + _AT_ONCE]]
+        onto = _digest_after(session, session.commit(naming).revision)
+    _refuse_pruned(prepared.back_to, log)
+    return Kept(onto, since)
+
+
+def refuse_late(session: Session, kept: Kept, revision: int) -> None:
+    """Raise if the commit took so long that its files may have been out of sight before it stood.
+
+    Raises:
+        TransactionExpired: It did.
+    """
+    if kept.since.age_s(session.clocks.now()) < session.clocks.margins.prune_floor_s:
+        return
+    raise TransactionExpired(
+        f"Revision {revision} of {session.writer_id}/{session.database} stands, but this process "
+        "stood still for so long before that gc may be about to take the files that came back",
+        key=f"{session.writer_id}/{session.database}",
+        hint=f"Go back to revision {revision - 1}, and then copy what is still there",
+    )
+
+
+def _removed_at(session: Session, prepared: Prepared, log: LogReader) -> Moment | None:
+    """When the first of the files can have been removed: when the revision after the one gone back
+    to was written. None: nothing tells."""
+    back_to = prepared.back_to
+    assert back_to.log is not None
+    listing = log.names_at(back_to.log.incarnation, back_to.revision + 1)
+    names = listing.transactions.get(back_to.revision + 1, ())
+    try:
+        found = [session.store.head(listing.key(name)).modified_at for name in names]
+    except ObjectNotFound:
+        return None
+    times = [at for at in found if at is not None]
+    return session.clocks.written(min(times)) if times and len(times) == len(found) else None
+
+
+def _digest_after(session: Session, revision: int) -> bytes:
+    """The digest of a revision that was just committed.
+
+    Raises:
+        PlanOutdated: It is the head no more.
+    """
+
+    def asked(state: State) -> bytes:
+        if state.revision != revision:
+            raise outdated_error(state)
+        return state.digest
+
+    return session.ask(asked)
+
+
+def _refuse_pruned(back_to: State, log: LogReader) -> None:
+    """Raise if the revision gone back to is no longer retained."""
+    assert back_to.log is not None
+    listing = log.names(back_to.log.incarnation)
+    with contextlib.suppress(MissingTransaction, NotFoundError):
+        plan_read(listing, back_to.revision)
+        return
+    raise SnapshotPruned(
+        f"Revision {back_to.revision} of {log.writer}/{log.database} was pruned while it was gone "
+        "back to",
+        key=f"{log.writer}/{log.database}",
+        hint="No row was changed. Go back to a later point in time",
+    )
+
+
+# --- Executing a plan -----------------------------------------------------------------------------
 
 _ASKED: Final = 1_000  # files one by one; more are listed
 _LISTED_AT_ONCE: Final = 10_000

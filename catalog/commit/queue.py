@@ -20,7 +20,7 @@ from typing import Final
 from ...errors import LakelogError
 from ..format.frame import MAX_MESSAGE_BYTES
 from ..log.build import Intent
-from ..log.outcome import CommitInfo
+from ..log.outcomes import CommitInfo
 
 MAX_MEMBERS: Final = 1_000
 MAX_ACTIONS: Final = 50_000

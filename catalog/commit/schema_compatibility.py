@@ -27,7 +27,6 @@ from ..format.columns import column
 from ..format.schema import decode_schema
 from ..log.files import Files
 from ..log.lookup import schemas_with
-from .times import refuse_misfits, time_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -38,6 +37,59 @@ if TYPE_CHECKING:
     from ..log.state import State
 
     _Ask = Callable[[Callable[["UnitedSchemas", State], Any]], Any]
+
+
+# --- Timestamps out of range of the unit that the table is read with ------------------------------
+
+_WORDS: Final = ("timestamp", "date", "duration")
+_TIMES_HINT: Final = (
+    "Nothing of this write becomes visible. Write earlier times, or remove the files that have the "
+    "finer unit first, in the same transaction; on_conflict='allow' writes it all the same, and "
+    "then the column can't be read as a whole"
+)
+
+
+def time_columns(schema: pa.Schema) -> list[str]:
+    """The columns that may hold times, perhaps inside of lists and structs."""
+    return [field.name for field in schema if any(word in str(field.type) for word in _WORDS)]
+
+
+def refuse_misfits(
+    batches: Iterator[pa.RecordBatch], read_as: Callable[[bool], pa.Schema], table: str
+) -> Iterator[pa.RecordBatch]:
+    """The batches as they come, each held against what readers make of its times.
+
+    Args:
+        read_as: Columns and their types, by all schemas that the log knows; or, if it is asked so,
+            only by those of live files.
+    Raises (while they are read):
+        SchemaConflict: A time doesn't fit.
+    """
+    target = read_as(False)
+    for batch in batches:
+        if _misfit(batch, target) is not None:
+            target = read_as(True)
+            found = _misfit(batch, target)
+            if found is not None:
+                raise SchemaConflict(
+                    f"Column {found.name!r} of table {table!r} is read as {found.type}, which ends "
+                    f"before times that are to be written as {batch.schema.field(found.name).type}",
+                    key=found.name,
+                    hint=_TIMES_HINT,
+                )
+        yield batch
+
+
+def _misfit(batch: pa.RecordBatch, target: pa.Schema) -> pa.Field | None:
+    for wanted in target:
+        try:
+            batch.column(wanted.name).cast(wanted.type)
+        except pa.ArrowInvalid:
+            return wanted
+    return None
+
+
+# --- Schemas --------------------------------------------------------------------------------------
 
 ON_CONFLICT: Final = ("raise", "allow")
 _HINT: Final = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...errors import (
     CapabilityMissing,
     CorruptError,
+    InvalidName,
     LakelogError,
     LogLost,
     SnapshotPruned,
@@ -23,20 +24,20 @@ from ...errors import (
 )
 from ...store import Capabilities, Store, WideStore, probe, probe_names
 from ..format.footer import BaseRevision
-from ..format.names import check_id
-from ..log.admission import Results, admit
+from ..format.names import check_id, is_id
+from ..log.admission import Results, admit, check_writer_features
 from ..log.build import forget_action, identity_action
 from ..log.column_ids import forgotten_ids
-from ..log.features import check_writer_features
 from ..log.lookup import files_with, schemas_with
-from ..log.outcome import CommitInfo
+from ..log.outcomes import CommitInfo
+from ..nesting import refuse_nested
 from ..read.log_reader import LogReader
-from ..read.mirror import goes_further, refuse_lost_end
+from ..read.mirror import goes_further, refuse_lost_end, refuse_lost_log
 from .arguments import check_past, make_intent
 from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
 from .clocks import Clocks
 from .committer import Committer
-from .meaning import check_commit, refuse_other
+from .operation_guard import check_commit, refuse_other
 from .queue import CommitQueue
 from .schema_compatibility import UnitedSchemas
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ..log.build import Intent
     from ..log.state import State
     from ..margins import Margins
+
 
 _T = TypeVar("_T")
 
@@ -102,8 +104,6 @@ class Session:
         copies = self._log.newest_copies()  # before the log, whose end it must not pass
         listing = self._log.names_for(mirror=False)
         if listing.head < 0 and not listing.others:
-            from .birth import check_birth
-
             try:
                 check_birth(store, writer_id, database)
             except LogLost:
@@ -434,3 +434,29 @@ class Session:
         if any(isinstance(result, CommitInfo) and not result.skipped for result in results):
             self._checkpointer.after_commit(revision)
         return results
+
+
+def check_birth(store: Store, writer: str, database: str) -> None:
+    """Refuse to begin a log where one was lost, or under a name that differs from another one's
+    only in case: stores that fold case would take both for one.
+
+    Raises:
+        LogLost: Its mirror says that there was a log.
+        NestedCatalog: The log would begin inside another catalog.
+        InvalidName: Another writer or database has this name in other letters.
+    Requests: 3 LIST, and those of `nesting.refuse_nested`.
+    """
+    _refuse_twin(store.list_folders(""), writer, "writer")
+    _refuse_twin(store.list_folders(f"{writer}/"), database, "database")
+    refuse_lost_log(store, writer, database)
+    refuse_nested(store)
+
+
+def _refuse_twin(names: list[str], name: str, what: str) -> None:
+    for other in names:
+        if is_id(other) and other != name and other.lower() == name.lower():
+            raise InvalidName(
+                f"{what} {name!r} differs only in case from {other!r}, which is there",
+                key=name,
+                hint=f"Use {other!r}, or a name that differs in more than case",
+            )

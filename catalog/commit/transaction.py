@@ -1,53 +1,48 @@
-"""A transaction as its user sees it: write, add, remove, then one commit for all, or nothing.
+"""Operations with intent: what a transaction does to a table as a whole, and is held to.
 
-Source: docs/format.md, sections 4 and 8.
+Losing a row here is the worst that can happen. So rows are counted on the way: those of the files
+that are read against the log, those that stay against what was written. An operation that breaks
+off takes its whole transaction with it.
+
+Source: docs/changing.md, "Operations".
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-from copy import copy
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import ClockError, ConflictError, LakelogError, UsageError
+from ...errors import UsageError
 from ..data.parquet import FILE_BYTES
-from ..format.names import base_folder, escape_name
-from ..log.build import schema_actions
-from ..log.conflicts import refuse_conflict
+from ..format.names import escape_name
+from ..log.operations import say_rewritten
 from ..scalars import value_of
-from ..wire import lakelog_transaction_pb2 as wire
-from .adopt import adopted, name_locations, take
-from .arguments import check_clock
-from .columns import Columns, fitted
-from .data_file import put_data
-from .dropped import warn_dropped
-from .evolving import Evolving
-from .file_footer import footer_of, path_of_data, removals
-from .key_marks import KeyMarks
-from .meaning import Meaning
-from .operations import Operations
-from .room import Room
-from .schema_compatibility import OwnSchemas, check_on_conflict
-from .spots import Added, NewFile, new_spots, not_live, path_of
+from .adopt import path_of
+from .deleting import others_give_key
+from .done import Replaced, RowDelta
+from .inputs import (
+    Counted,
+    columns_to_sort,
+    digested,
+    in_order,
+    refuse_other_rows,
+    staying,
+    within,
+)
+from .operation_guard import rows_lost
+from .schema_compatibility import check_on_conflict
 from .updating import Updating
-from .uploads import Uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
-    from ..format.schema import EncodedSchema
-    from ..log.build import Intent
-    from ..log.outcome import CommitInfo
-    from .session import Session
+    from ..data.shown import Shown
+    from .deleting import Mode
+    from .inputs import Group, Inputs
 
 
-class Transaction(Evolving, Updating, Operations):
+class Transaction(Updating):
     """A set of changes that becomes visible as a whole, or not at all.
 
     As a context manager it commits at the end of the block and discards on an exception. A
@@ -59,372 +54,303 @@ class Transaction(Evolving, Updating, Operations):
         commit_info: Set once committed; None before, and for a transaction without any change.
     """
 
-    def __init__(self, session: Session, intent: Intent) -> None:
-        self._session = session
-        self._intent = intent
-        self._meaning = Meaning(intent, session.operations)
-        self._base = session.base(intent.app_id)
-        self._folder = base_folder(session.writer_id, session.database)
-        self._removed: dict[tuple[str, str], None] = {}  # in order
-        self._named = 0  # how many of them stand in the footer of a file written before
-        self._added: dict[str, str] = {}  # to which table, while it is there
-        self._schemas: set[tuple[str, bytes]] = set()
-        self._columns = Columns(session, intent)
-        self._own = OwnSchemas(session.ask_united, self._removed.keys(), self._columns.of)
-        self._room = Room(intent.member())
-        self._locations: set[str] = set()  # that it names, or the log does
-        self._files = 0
-        self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
-        self._closed = False
-        self._sent = False
-        self._refusal: ConflictError | None = None  # it is over: what it has put is gone
-        self.commit_info: CommitInfo | None = None
+    def _refuse_keyed(self, table: str) -> None:
+        """Refuse a table with a key: older rows would be read again if files went, and the clocks
+        of rows that are written anew together would be one.
 
-    @property
-    def transaction_id(self) -> str:
-        return self._intent.transaction_id.hex()
+        Raises:
+            UsageError: It has one.
+        Requests: those of `others_give_key`; 1 LIST, and 1 GET for each new transaction, if this
+            log gives it the key.
+        """
+        self._unless_changed(table, lambda: _refuse_key(table, has_key=bool(self._key_of(table))))
+        _refuse_key(table, has_key=others_give_key(self._session, table))
 
-    def write(
+    def _shows(self, table: str, schema: pa.Schema, *, checked: bool) -> Shown:
+        """What data shows to readers, of a table whose rows this transaction may read yet.
+
+        Args, Raises: As for `Columns.fit`, and `refuse_begun`.
+        """
+        from .inputs import refuse_begun
+
+        refuse_begun(self._intent, table)
+        return self._columns.seen(table, schema, checked=checked)
+
+    def append(self, table: str, data: Any, partition: str = "", **options: Any) -> list[str]:
+        """Add rows: `write`, by the name of its operation. Appends are never in conflict.
+
+        Args, Returns, Raises, Requests: As for `write`.
+        """
+        return self.write(table, data, partition, **options)
+
+    def row_delta(
         self,
         table: str,
         data: Any,
+        deletes: str,
         partition: str = "",
         *,
+        mode: Mode = "auto",
+        **options: Any,
+    ) -> RowDelta:
+        """Delete rows and add others: `delete`, then `write`, by the name of their operation. What
+        is deleted are rows of this writer's files that were committed before, never of the data.
+
+        Args:
+            deletes: As `where` of `delete`.
+            mode: As for `delete`.
+            data, partition, options: As for `write`; the clock that is not given is above those of
+                all files of the table in this log: if it has a key, the rows that are deleted would
+                hide the new ones else. Another log may give it one.
+        Raises: As `delete`, after which the transaction is as it was, unless that says that it is
+            lost; and `write`, after which it is lost.
+        Requests: Those of `delete` and `write`; 1 GET for each piece of a checkpoint that holds
+            files of the table, the first time.
+        """
+        with self._intent.asking():
+            self._check_open("row_delta")
+            deleted = self.delete(table, deletes, mode=mode)
+        with self._operation_guard.doing("row_delta", table):
+            if options.get("clock") is None:
+                options["clock"] = self._newer(value_of(table))
+            paths = self.write(table, data, partition, **options)
+        return RowDelta(deleted, paths)
+
+    def overwrite(
+        self,
+        table: str,
+        data: Any,
+        where: Any | None = None,
+        partition: str | None = None,
+        *,
+        validate: bool = True,
         partition_by: Sequence[str] | None = None,
         clock: tuple[int, int] | None = None,
         file_bytes: int = FILE_BYTES,
         on_conflict: Literal["raise", "allow"] = "raise",
         bloom: Sequence[str] = (),
-    ) -> list[str]:
-        """Write data as Parquet files of a table. They become visible with the commit.
+    ) -> Replaced:
+        """Put data in the place of the rows that meet a predicate, in this writer's files of the
+        table.
 
-        What breaks off, whatever it is by, once a file was written takes the whole transaction with
-        it: nothing of that becomes visible. Files written so far are orphans; gc takes them.
+        Files of which all rows meet it, by the log's statistics, are taken out; those of which some
+        may are read, and their other rows written anew; the rest is not touched. Rows of other
+        writers stay. What this transaction has written before counts like any other rows.
 
         Args:
-            table: Any non-empty name.
-            data: pyarrow Table, RecordBatch or RecordBatchReader; pandas or polars DataFrame.
-            partition: Any name; empty for none. A `/` in it makes folders.
-            partition_by: Columns by whose values the rows are split, in the place of `partition`:
-                each combination has files of its own, in a partition like `year=2026/month=11`
-                (docs/writing.md, "Partitions"). The columns stay in the files.
-            clock: Logical clock of the first and the last row; the writer's own time in µs if not
-                given.
-            file_bytes: A file is closed once it is about so large.
-            on_conflict: Whether data is refused whose types have no common type with those that the
-                table has in this log (as far as this writer has seen it), or written all the same:
-                then nobody can read the table as a whole.
-            bloom: Columns that get bloom filters: see docs/reading.md.
-        Returns:
-            Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
-            file, but its schema becomes the table's.
+            data: As for `write`; without rows the others only go.
+            where: SQL text (docs/reading.md, "Predicates"), or a pyarrow expression; None: all
+                rows. Rows for which it is null stay.
+            partition: Only rows of files of this partition are replaced, and the data gets it.
+            validate: Whether the data must meet `where` as well.
+            partition_by, clock, file_bytes, on_conflict, bloom: As for `write`, of the data; files
+                that are written anew keep their partitions and clocks.
         Raises:
-            FencedError: Another owner has taken the writer over: nothing was written.
-            OperationNotAllowed, OperationInvalid: Data may not come here: nothing was written.
-            InvalidSchema, InvalidName: Nothing was written.
-            SchemaConflict: It doesn't fit the table's columns.
-            UsageError: See `bloom`; or no room is left for one more schema: nothing was written. Or
-                what can't be partitioned so.
-            StorageError: From the transaction's second file on files are put while the next ones
-                are encoded, so that this call, a later one or the commit may tell of it.
-            ObjectExists: Another process draws the same random ids.
-        Requests: 1 PUT a file. Of a large log the first write to a table reads its schemas, 1 GET;
-            if one of them is in conflict with the data, 1 GET for each piece of a checkpoint that
-            holds files of the table; before it is refused 1 LIST and 1 GET for each new commit.
+            OperationNotAllowed, OperationInvalid: The writer, or this transaction, is for something
+                else. Nothing was changed.
+            OperationInvalid: Rows of the data don't meet `where`. The transaction is lost, as after
+                all errors that come later than those of `where`.
+            InvalidPredicate, InvalidSchema, SchemaConflict, UsageError: As for `Snapshot.scan` and
+                `write`; or the table has a key.
+            OperationConflict (at the commit): A file came meanwhile that may hold rows which meet
+                `where`, or one of those that were taken out is gone.
+        Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read;
+            1 PUT a file; 1 LIST for each other writer, which may give the table a key.
         """
         from ..data.dataframes import to_batches
-        from ..data.partitioned import check_partition_by, partitions
+        from .inputs import overwritten
 
-        self._check_open("append")
+        self._check_open("overwrite")
         self._session.refuse_fenced()
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
         schema, batches = to_batches(data)
-        by = check_partition_by(partition_by, schema, partition)
         refuses = check_on_conflict(on_conflict)
-        schema, encoded_schema = fitted(self._columns, self._own, table, schema, refuses=refuses)
-        if refuses:
-            batches = self._own.refuse_misfits(table, schema, data, batches)
-        first, last = check_clock(clock or self._session.clock())
-        meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
-        meta = replace(meta, partition=partition, **self._removals())
-        path_of_data(meta)  # a bad name is refused before the first byte is written
-        self._unknown(table, encoded_schema)  # there is room for it
-        files = KeyMarks(self._key_of(table), schema, encoded_schema)
-        adds, before = list[wire.Action](), self._files
-        # Files of a write that broke off say that they are the transaction's: were it committed
-        # all the same, a rebuild would count them.
-        with self._meaning.doing("write", table, lambda: self._files > before):
-            for name, rows in partitions(batches, by) if by else [(partition, batches)]:
-                meta = replace(meta, partition=name, number=self._files, **self._removals())
-                for encoded in files.files(rows, meta, file_bytes=file_bytes, bloom=bloom):
-                    path = path_of_data(replace(meta, number=self._files))
-                    self._files += 1
-                    self._named = len(self._removed)
-                    self._uploads.add(self._folder + path, encoded.body.to_pybytes())
-                    add = encoded.facts
-                    add.path, add.table, add.partition = path, table, name
-                    add.first_clock, add.last_clock = first, last
-                    adds.append(wire.Action(add=add))
-            if not adds and refuses:
-                self._own.refuse_conflict(table, encoded_schema, empty=True)
-            for used in files.used.values() or [encoded_schema]:
-                self._learn(self._unknown(table, used))
-        self._own.learn(table, encoded_schema)
-        self._intent.actions.extend(adds)
-        paths = [action.add.path for action in adds]
-        self._added.update(dict.fromkeys(paths, table))
-        return paths
+        self._refuse_keyed(table)
+        shows = self._shows(table, schema, checked=refuses)
+        found = overwritten(
+            self._session, self._intent, table,
+            where=where, partition=partition, data=shows.schema,
+        )  # fmt: skip
+        checked = found.wanted if validate else None
+        incoming = Counted(within(batches, shows, checked, table, where))
+        with self._operation_guard.doing("overwrite", table):
+            self._begin(table, found)
+            paths = self._written(
+                table, schema, incoming, partition or "", partition_by=partition_by, clock=clock,
+                file_bytes=file_bytes, on_conflict=on_conflict, bloom=bloom,
+            )  # fmt: skip
+            rewritten: list[str] = []
+            rows_kept = 0
+            for group in found.groups:
+                kept = Counted(staying(group, self._session, found.wanted))
+                rewritten += self._again(table, group, kept, file_bytes=file_bytes, bloom=bloom)
+                rows_kept += kept.rows
+        say_rewritten(self._intent.summary, rows_kept, None if where is None else str(where))
+        gone = found.whole_rows + sum(group.rows for group in found.groups) - rows_kept
+        return Replaced(paths, rewritten, found.paths, incoming.rows, gone, rows_kept)
 
-    def add(
-        self,
-        table: str,
-        path: str | os.PathLike[str],
-        partition: str = "",
-        *,
-        partition_by: Mapping[str, pa.DataType] | Sequence[str] | None = None,
-        clock: tuple[int, int] | None = None,
-        on_conflict: Literal["raise", "allow"] = "raise",
-    ) -> None:
-        """Adds an existing Parquet file of somebody else's as it is, where it is stored. Nothing is
-        copied.
-
-        Its footer is read in a child process: a malformed one can't harm this one. lakelog never
-        deletes or changes an external file; if somebody does, reading it is an error.
+    def plan_overwrite(
+        self, table: str, schema: pa.Schema, where: Any | None = None, partition: str | None = None
+    ) -> Replaced:
+        """What `overwrite` would take out now; nothing is changed.
 
         Args:
-            path: Its URL or absolute path; not below the writer's own `data/`, which holds
-                lakelog's own files only.
-            partition_by: Columns that the file lacks and `partition`, as `year=2026/month=11`,
-                tells of: types by name, or names alone (docs/writing.md, "Partitions").
-            on_conflict: As for `write`.
+            schema: Of the data.
+            where, partition: As for `overwrite`.
+        Returns:
+            `rewritten` are the files that would be read, for they may hold other rows too.
+        Raises: As for `overwrite`.
+        Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read.
+        """
+        from .inputs import overwritten
+
+        self._operation_guard.check_whole()
+        table, partition = value_of(table), value_of(partition)
+        self._refuse_keyed(table)
+        shows = self._shows(table, schema, checked=False)
+        found = overwritten(
+            self._session, self._intent, table,
+            where=where, partition=partition, data=shows.schema,
+        )  # fmt: skip
+        read, rows, kept = 0, sum(group.rows for group in found.groups), 0
+        for group in found.groups:
+            kept += sum(batch.num_rows for batch in staying(group, self._session, found.wanted))
+            read += len(group.parts)
+        whole = len(found.paths) - read
+        return Replaced(
+            [], found.paths[whole:], found.paths, 0, found.whole_rows + rows - kept, kept
+        )
+
+    def rewrite(
+        self,
+        table: str,
+        remove: Iterable[str],
+        data: Any | None = None,
+        *,
+        sort_by: str | Sequence[str] | None = None,
+        partition: str | None = None,
+        partition_by: Sequence[str] | None = None,
+        file_bytes: int = FILE_BYTES,
+        bloom: Sequence[str] = (),
+    ) -> Replaced:
+        """Put the rows of some files into others. Every row stays, each as often as it was there:
+        that is held to by a digest of all rows, read and written.
+
+        Args:
+            remove: Paths of live files of the table, as `Snapshot.files` tells them.
+            data: The same rows, in any order and in any types that hold them. None: they are read
+                from the files, those of one partition and one schema together, and keep both.
+            sort_by: Columns by which what was read is sorted, ascending: files of one partition and
+                schema are then in memory as a whole.
+            partition, partition_by: As for `write`, of `data`.
+            file_bytes, bloom: As for `write`.
         Raises:
-            SchemaConflict: As for `write`.
-            InvalidName: A table or partition name that can't be.
-            InvalidPartition: The name of the partition doesn't tell a column, or not as its type.
-            InvalidUrl, InvalidPath: No such place, or not one that a log may name; or the file is
-                below the folder of a log of this catalog.
-            ObjectNotFound: No such file.
-            InvalidParquet: Not a Parquet file, or one with INT96 timestamps.
-            DuplicateFile (at the commit): It is live already, perhaps by another spelling.
-        Requests: 1 HEAD and 1 or 2 GET of the file's end; on the catalog's own disk, once a writer
-            those of `store.probe_names`; for the table's schemas those of `write`.
+            OperationNotAllowed, OperationInvalid: The writer, or this transaction, is for something
+                else. Nothing was changed.
+            OperationInvalid: `data` has other rows. The transaction is lost.
+            FileNotLive: No such file in the table.
+            UsageError: Arguments that don't go together; or the table has a key.
+            OperationConflict (at the commit): A file was taken out by others meanwhile.
+        Requests: 1 or more GET for each file, 1 PUT for each that is written.
         """
-        name = os.fspath(path) if isinstance(path, os.PathLike) else value_of(path)
-        file = NewFile(name, value_of(partition), partition_by=partition_by)
-        self.add_all(table, [file], clock=clock, on_conflict=on_conflict, skip_live=False)
+        from .inputs import named
 
-    def add_all(
-        self,
-        table: str,
-        files: Iterable[NewFile],
-        *,
-        clock: tuple[int, int] | None = None,
-        on_conflict: Literal["raise", "allow"] = "raise",
-        skip_live: bool = True,
-        skip_bad: bool = False,
-        own: bool = False,
-        step: Callable[[], None] = lambda: None,
-    ) -> Added:
-        """Take in many existing Parquet files; their footers are read in parallel. After an error
-        none of them is taken in.
-
-        Args:
-            files: Each as for `add`.
-            skip_live: Leave out those that are live in the table, or named twice.
-            skip_bad: Leave out those that can't be used as Parquet files.
-            own: They are files that lakelog itself has made below the writer's own `data/`.
-            step: Called for each footer.
-        Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
-        """
-        self._check_open("append")
+        self._check_open("rewrite")
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
-        refuses = check_on_conflict(on_conflict)
-        found, removed = Added(), {name for _, name in self._removed}
-        spots = new_spots(
-            self._session, self._intent, table, files, found,
-            added=self._added, removed=removed, skip_live=skip_live, own=own,
-        )  # fmt: skip
-        taken = take(self._session, table, spots, skip_bad=skip_bad, step=step)
-        schemas, written = adopted(self._columns, self._own, table, taken, refuses=refuses)
-        named = name_locations(self._session, taken.locations, self._locations)
-        new = [one for schema in schemas.values() for one in self._unknown(table, schema)]
-        self._room.check([*named, *new])
-        self._learn(new)
-        self._own = written
-        self._room.take(named)
-        self._intent.actions.extend(named)
-        self._locations |= taken.locations
-        for spot, add in taken.files:
-            first, last = check_clock(clock or self._session.clock())
-            add.table = table
-            add.first_clock, add.last_clock = first, last
-            self._intent.actions.append(wire.Action(add=add))
-            self._added[spot.path] = table
-            found.paths.append(spot.path)
-        found.bad, found.rows, found.size_bytes = taken.bad, taken.rows, taken.size_bytes
-        return found
-
-    def remove(self, path: str) -> None:
-        """Take a file out of its table. The object stays until gc; one that lies elsewhere, for
-        good.
-
-        Args:
-            path: As `Snapshot.files` tells it; of a file elsewhere its URL will do.
-
-        Remove first and write afterwards, if the new files replace the old: their footers say so.
-
-        Raises:
-            InvalidPath: No name that a file of a log can have.
-            FileNotLive: No such file in the table now. (Checked again at the commit.)
-            UsageError: The transaction has no room for it, and is as it was: about 130,000 removes
-                of files that lakelog wrote fit.
-        """
-        self._check_open("delete")
-        given, path = path, path_of(self._session, path)
-        added_to = self._added.get(path)
-        tables = (
-            [added_to]
-            if added_to is not None
-            else [
-                table
-                for table in self._session.tables_of(path)
-                if (table, path) not in self._removed
-            ]
-        )
-        if not tables:
-            raise not_live(self._session, f"{given}")
-        self._take_out([(table, path) for table in tables])
-
-    def _take_out(self, files: Sequence[tuple[str, str]]) -> None:
-        """Take live files, by table and path, out of their tables."""
-        removes = [wire.Action(remove=wire.Remove(path=path, table=table)) for table, path in files]
-        self._room.take(removes)
-        for _, path in files:
-            self._added.pop(path, None)
-        self._removed.update(dict.fromkeys(files))
-        self._intent.rely_on({table for table, _ in files}, self._base[0])
-        self._intent.actions.extend(removes)
-
-    def commit(self) -> CommitInfo | None:
-        """Make the changes visible. Calling it again after `CommitOutcomeUnknown` is safe: it never
-        commits twice.
-
-        Returns:
-            Where it stands; None if there was nothing to commit.
-        Raises:
-            FencedError, ForkError, ConflictError, CommitOutcomeUnknown: See `lakelog.errors`.
-            StorageError: A file of `write` could not be put. Nothing was committed.
-        Requests: 1 PUT, on a plain store 2 LIST too. See `overwrite`.
-        """
-        if self.commit_info is not None:
-            return self.commit_info
-        if self._refusal is not None:
-            raise copy(self._refusal)
-        self._check_not_over()
-        self._meaning.check_whole()
-        self._uploads.wait()
-        self._sent = True
-        if self._intent.actions or self._intent.app_id:
-            try:
-                self.commit_info = self._session.commit(self._intent)
-            except ConflictError as error:
-                if isinstance(error, ClockError):
-                    raise  # once the clock is set, the same commit goes
-                if self._session.may_stand(self._intent.transaction_id):
-                    raise
-                self._refusal = error
-                self._take_back()
-                raise
-            if self.commit_info.skipped:
-                self._take_back()
-        elif self._intent.claims:  # that there is nothing to do has to be true still
-            self._session.ask_anew(lambda state: refuse_conflict(state, self._intent))
-        self._closed = True
-        return self.commit_info
-
-    def discard(self) -> None:
-        """Give the transaction up. Files already written are deleted if it was never sent to be
-        committed; should that fail, nobody sees them, and gc takes them.
-
-        Requests: 1 LIST and 1 GET for each new transaction if files were written; 1 DELETE a file.
-        """
-        if not self._closed:
-            self._closed = True
-            self._take_back()
-
-    def _take_back(self) -> None:
-        """Delete what was put for a transaction that was not sent, unless a log names it, or the
-        process that this one was forked from may still send it."""
-        if self._session.is_forked:
-            return
-        self._uploads.abandon()
-        keys, own = self._uploads.keys, self._intent.transaction_id
-        if not keys or self._session.may_stand(own):
-            return
-        with contextlib.suppress(LakelogError):
-            if self._session.is_nobodys(own):
-                self._session.store.delete(keys, ordered=False)
-
-    def __del__(self) -> None:
-        if not (getattr(self, "_closed", True) or self._sent):
-            where = f"{self._session.writer_id}/{self._session.database}"
-            warn_dropped(where, len(self._added) + len(self._removed), self)
-
-    def __enter__(self) -> Transaction:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            if not self._sent:  # else it may stand: `commit` can be called again
-                self.discard()
-        elif not self._closed:
-            self.commit()
-
-    def _unknown(self, table: str, encoded: EncodedSchema) -> list[wire.Action]:
-        """The actions that name a schema, unless the log or this transaction does.
-
-        Raises:
-            UsageError: There is no room for it.
-        """
-        identity = (table, encoded.fingerprint)
-        if identity in self._schemas or self._session.knows_schema(*identity):
-            return []
-        actions = schema_actions(table, encoded)
-        self._room.check(actions)
-        return actions
-
-    def _removals(self) -> dict[str, Any]:
-        return removals(self._removed, self._named, self._intent)
-
-    def _learn(self, schemas: Sequence[wire.Action]) -> None:
-        """Name schemas in this transaction."""
-        self._room.take(schemas)
-        named = [each.schema for each in schemas if each.HasField("schema")]
-        self._schemas.update((schema.table, schema.fingerprint) for schema in named)
-        self._intent.actions.extend(schemas)
-
-    def _check_open(self, operation: str) -> None:
-        """Changes are taken only until the first commit: it may stand, whatever came back."""
-        self._check_not_over()
-        if self._sent:
+        self._refuse_keyed(table)
+        if isinstance(remove, str | bytes):
             raise UsageError(
-                "This transaction was sent to be committed, and can't be changed any more",
-                key=self.transaction_id,
-                hint="Call commit again to learn what became of it; put further changes into "
-                "another transaction",
+                f"remove= is a list of paths, not {remove!r:.80}", hint=f"Give [{remove!r:.80}]"
             )
-        self._meaning.ask(operation)
+        paths = list(dict.fromkeys(path_of(self._session, path) for path in remove))
+        order = columns_to_sort(sort_by)
+        if data is None and not (partition is None and partition_by is None):
+            raise UsageError(
+                "partition= and partition_by= are for data=: files keep their partitions",
+                hint="Read the rows, and give them as data=",
+            )
+        if data is not None and order:
+            raise UsageError("sort_by= is for rows that are read", hint="Sort the data before")
+        found = named(self._session, self._intent, table, paths)
+        with self._operation_guard.doing("rewrite", table):
+            self._begin(table, found)
+            if data is None:
+                done = self._regrouped(table, found, order, file_bytes=file_bytes, bloom=bloom)
+            else:
+                done = self._exchanged(
+                    table, found, data, partition or "", partition_by=partition_by,
+                    file_bytes=file_bytes, bloom=bloom,
+                )  # fmt: skip
+        say_rewritten(self._intent.summary, done.rows_rewritten)
+        return done
 
-    def _check_not_over(self) -> None:
-        self._session.check_process()
-        if self._closed:
-            own = self.transaction_id
-            raise UsageError("This transaction is over", key=own, hint="Begin another one")
+    def _begin(self, table: str, found: Inputs) -> None:
+        """Take the files out first: the footers of those that come then say what they replace."""
+        self._intent.rewritten.add(table)
+        if any(part.hidden is not None for group in found.groups for part in group.parts):
+            self._intent.hidden.add(table)
+        if found.claim is not None:
+            self._intent.claims.append(found.claim)
+        self._uploads.wait()  # a file of this transaction may be read
+        self._take_out([(table, path) for path in found.paths])
+
+    def _again(self, table: str, group: Group, rows: Counted, **options: Any) -> list[str]:
+        """Write rows of a group anew; no file, and no schema, if there are none."""
+        if not rows.any():
+            return []
+        return self._written(
+            table, group.schema, rows, group.partition, clock=group.clock, on_conflict="allow",
+            **options,
+        )  # fmt: skip
+
+    def _regrouped(self, table: str, found: Inputs, order: list[str], **options: Any) -> Replaced:
+        from ..data.row_digest import RowDigest
+
+        paths: list[str] = []
+        total = 0
+        for group in found.groups:
+            taken, given = RowDigest(group.schema), RowDigest(group.schema)
+            read = digested(group.read(self._session), taken)
+            rows = Counted(digested(in_order(read, group.schema, order, table), given))
+            paths += self._again(table, group, rows, **options)
+            if taken.value != given.value or taken.rows != group.rows:
+                raise rows_lost("rewrite", table, group.rows, given.rows)
+            total += group.rows
+        return Replaced([], paths, found.paths, 0, 0, total)
+
+    def _exchanged(
+        self, table: str, found: Inputs, data: Any, partition: str, **options: Any
+    ) -> Replaced:
+        from ..data.dataframes import to_batches
+        from ..data.row_digest import RowDigest
+        from ..data.unify import FileSchema, unify
+
+        schema, batches = to_batches(data)
+        writer = self._session.writer_id
+        schemas = [FileSchema(group.schema, writer) for group in found.groups]
+        shows = self._shows(table, schema, checked=True)
+        target = unify([*schemas, FileSchema(shows.schema, writer, words="the data")], table)
+        taken, given = RowDigest(target), RowDigest(target)
+        for group in found.groups:
+            for batch in group.read(self._session):
+                taken.add(batch)
+        clocks = [group.clock for group in found.groups]
+        if clocks:
+            options["clock"] = (min(low for low, _ in clocks), max(high for _, high in clocks))
+        rows = Counted(digested(batches, given, shows))
+        paths = self._written(table, schema, rows, partition, **options)
+        refuse_other_rows(taken, given, table)
+        return Replaced([], paths, found.paths, 0, 0, taken.rows)
+
+
+def _refuse_key(table: str, *, has_key: bool) -> None:
+    if has_key:
+        raise UsageError(
+            f"Table {table!r} has a key, so files of it can't be replaced",
+            key=table,
+            hint="Nothing was changed. Write newer rows (`tx.upsert`), or put data in the place of "
+            "rows that meet a predicate (`tx.row_delta`)",
+        )

@@ -22,22 +22,19 @@ from ..format import compute as pc
 from ..format import deletes as form
 from ..format.columns import array, column, numbers, one_chunk
 from ..format.names import escape_name, parse_partition
-from ..log.build import require_actions
-from ..log.claims import Claim
-from ..read.delete_plan import cut_with, judged, parts_by_path
+from ..log.build import Claim, require_actions
+from ..read.delete_plan import cut_with, judged, meets, parts_by_path
 from ..read.file_order import by_commit
 from ..read.row_filter import row_filter
-from ..read.rows_met import meets
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .deleting import Rows
+from .deleting import Rows, readable_states
 from .done import Updated
-from .other_logs import readable_states
-from .row_streams import Counted
+from .inputs import Counted
 from .upserting import Upserting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ..data.file_part import FilePart
     from ..log.files import Files
@@ -79,8 +76,6 @@ class _Group:
 
 class Updating(Upserting):
     """The part of a transaction that gives rows other values."""
-
-    _written: Callable[..., list[str]]
 
     def update(
         self,
@@ -153,7 +148,7 @@ class Updating(Upserting):
         paths: list[str] = []
         replaced: dict[str, FilePart] = {}
         matching: list[np.ndarray] = []
-        with self._meaning.doing("update", table):
+        with self._operation_guard.doing("update", table):
             for partition, group in _groups(self._session.wide, plan, table).items():
                 found = _Found(self._session.wide, plan, group, assigned)
                 given = {"partition": partition} | _moved(partition, values)
@@ -184,7 +179,7 @@ class Updating(Upserting):
         if gone.bitmaps:
             actions += require_actions([form.ROW_DELETES])
             actions += self._objects(gone.bitmaps, actions)
-        self._room.take(actions)
+        self._message_size.take(actions)
         self._removed.update(dict.fromkeys((table, path) for path in gone.whole))
         self._intent.counted.update({(table, path): gone.revision for path in gone.whole})
         self._intent.actions.extend(actions)

@@ -11,7 +11,7 @@ from ...store import WideStore
 from ..ambient import SYSTEM, Ambient
 from ..margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .arguments import check_forgotten, check_forgotten_before
-from .meaning import check_operations
+from .operation_guard import check_operations
 from .session import Session
 from .transaction import Transaction
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ...store import Capabilities, Store
-    from ..log.outcome import CommitInfo
+    from ..log.outcomes import CommitInfo
     from .checkpointer import CheckpointInfo
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import InvalidPredicate
 from ..data.hidden import Bitmaps
-from ..read.tombstones import TombstoneFilter, TombstoneTest, bound_filter
+from ..read.hidden import TombstoneFilter, TombstoneTest, bound_filter
 from ..where.sql import to_sql
 
 if TYPE_CHECKING:

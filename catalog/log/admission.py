@@ -10,27 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ...errors import DuplicateFile, FileNotLive, LakelogError, UnknownSchema, UsageError
+from ...errors import (
+    DuplicateFile,
+    FileNotLive,
+    LakelogError,
+    UnknownSchema,
+    UnsupportedFeature,
+    UsageError,
+)
+from ..format.objects import READER_FEATURES, WRITER_FEATURES
 from .again import check_again
 from .column_ids import refuse_changed_columns
 from .conflicts import has_to_wait, refuse_conflict, told_by_whom
-from .features import check_writer_features
 from .operations import check_rows
-from .outcome import (
-    CommitInfo,
-    epoch_changed_error,
-    expired_error,
-    foreign_error,
-    outdated_error,
-)
+from .outcomes import CommitInfo, epoch_changed_error, expired_error, foreign_error, outdated_error
 from .validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .build import Intent
-    from .moments import Moment
+    from .build import Intent, Moment
     from .state import State
+
 
 Results = dict[bytes, CommitInfo | LakelogError]
 
@@ -152,3 +153,19 @@ def _skipped(state: State, intent: Intent) -> CommitInfo:
         state.committed_at_us,
         skipped=True,
     )
+
+
+def check_writer_features(state: State) -> None:
+    """Refuse to write to a log that requires what this lakelog doesn't know.
+
+    Raises:
+        UnsupportedFeature: Names the features.
+    """
+    unknown = (state.reader_features - READER_FEATURES) | (state.writer_features - WRITER_FEATURES)
+    if unknown:
+        where = f"{state.writer}/{state.database}"
+        raise UnsupportedFeature(
+            f"The log of {where} requires {', '.join(sorted(unknown))}",
+            key=where,
+            hint="Upgrade lakelog, or read a point in time before the feature came in",
+        )

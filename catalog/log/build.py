@@ -18,7 +18,6 @@ from ..format.run import files_rows
 from ..format.schema import decode_schema, features_of
 from ..format.segments import FILES
 from ..wire import lakelog_transaction_pb2 as wire
-from .claims import Claim
 from .lookup import schemas_with
 from .operations import inferred
 
@@ -29,9 +28,79 @@ if TYPE_CHECKING:
 
     from ..format.frame import LogIdentity
     from ..format.schema import EncodedSchema
+    from .files import Files
     from .merge import Rows
-    from .moments import Moment
     from .state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something was.
+
+    Attributes:
+        steady_s: Seconds on this process's clock that never jumps.
+        wall_s: Seconds since 1970 on this machine's wall clock.
+        store_s: Seconds since 1970 on the store's clock, or less; None if it has told no time.
+    """
+
+    steady_s: float
+    wall_s: float
+    store_s: float | None = None
+
+    def age_s(self, now: Moment) -> float:
+        """How long ago this was: as long as any of the clocks says."""
+        age_s = max(now.steady_s - self.steady_s, now.wall_s - self.wall_s)
+        if self.store_s is None or now.store_s is None:
+            return age_s
+        return max(age_s, now.store_s - self.store_s)
+
+    def before(self, seconds: float, store_s: float | None = None) -> Moment:
+        """The moment so many seconds before this one.
+
+        Args:
+            store_s: What the store's clock showed then, if that is known better.
+        """
+        if store_s is None and self.store_s is not None:
+            store_s = self.store_s - seconds
+        return Moment(self.steady_s - seconds, self.wall_s - seconds, store_s)
+
+    def or_before(self, other: Moment) -> Moment:
+        """The earlier of two moments, by each clock."""
+        told = [one for one in (self.store_s, other.store_s) if one is not None]
+        return Moment(
+            min(self.steady_s, other.steady_s),
+            min(self.wall_s, other.wall_s),
+            min(told, default=None),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That no rows of a table were deleted by others since an operation looked, and that none came
+    which it would have replaced or deleted.
+
+    Attributes:
+        table: Its name.
+        base_revision: The state that it looked at.
+        words: Which rows it replaces, for messages.
+        may_hold: Of some files of the table, the paths of those that may hold such rows; the state
+            is that which they are files of. None: it replaces none.
+        has_read: Whether it read the files that it takes out. They may have been named to it: then
+            it relies on nothing, unless it puts rows in.
+        only_deletes: Whether it writes none anew: it relies on `may_hold`, and on nothing else.
+        has_key: Of a delete by a predicate that the log keeps, which holds of what comes as well:
+            whether the table has a key, in a state. It relies on nothing, unless rows come with it
+            to such a table.
+    """
+
+    table: str
+    base_revision: int
+    words: str = ""
+    may_hold: Callable[[State, Files], Sequence[str]] | None = None
+    has_read: bool = True
+    only_deletes: bool = False
+    has_key: Callable[[State], bool] | None = None
+
 
 BATCH_FROM_FILES: Final = 256
 BATCH_FROM_BYTES: Final = 1 << 20

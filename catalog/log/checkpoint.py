@@ -15,36 +15,32 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import CorruptError, UnsupportedFeature
+from ..format import compute as pc
 from ..format.columns import array, numbers
 from ..format.frame import has_unknown_fields
 from ..format.names import LogObject, log_folder
-from ..format.objects import (
-    DecodedCheckpoint,
-    decode_checkpoint,
-    encode_checkpoint,
-)
+from ..format.objects import DecodedCheckpoint, decode_checkpoint, encode_checkpoint
 from ..format.pieces import decode_references, reference_rows
 from ..format.segments import (
     APPLICATIONS,
     DEFINITIONS,
     HISTORY,
     REFERENCES,
+    ROW_DELETES,
     ROWS_PER_SEGMENT,
     SCHEMAS,
+    TOMBSTONES,
     decode_segment,
 )
 from ..wire import lakelog_checkpoint_pb2 as wire
 from .applications import Applications, application_rows, merge_applications
-from .checkpoint_deletes import write_deletes
-from .checkpoint_files import with_pieces, write_files
+from .checkpoint_files import PieceSink, with_pieces, write_files
 from .definitions import decode_definitions
+from .deletes import KINDS, Deletes
 from .files import Files
 from .history import history_rows
 from .known_schemas import KnownSchemas, decode_schemas, schema_rows
-from .merge import (
-    size_of_merge,
-)
-from .piece_sink import PieceSink
+from .merge import size_of_merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -275,3 +271,45 @@ def _write_history(state: State, sink: PieceSink, retained_from: int) -> None:
 def _cut(table: pa.Table) -> Iterable[pa.Table]:
     for start in range(0, table.num_rows, ROWS_PER_SEGMENT):
         yield table.slice(start, ROWS_PER_SEGMENT)
+
+
+# --- Deletes --------------------------------------------------------------------------------------
+
+
+def write_deletes(state: State, sink: PieceSink) -> list[str]:
+    """Write the deletes of a state.
+
+    Returns:
+        Objects that hold fields of a later version.
+    """
+    old = [piece for piece in state.pieces if piece.kind in KINDS]
+    kinds = {a.WhichOneof("kind") for t in state.tail for a in t.message.actions}
+    if not old and kinds.isdisjoint({"tombstone", "row_deletes"}):
+        return []
+    if kinds.isdisjoint({"tombstone", "row_deletes", "remove", "forget"}):
+        for piece in old:
+            sink.keep(piece)
+        return []
+    found = state.load_deletes(exact=True)
+    if "remove" in kinds:
+        _drop_spent(state, found)
+    for kind, rows in ((ROW_DELETES, found.row_rows()), (TOMBSTONES, found.tombstone_rows())):
+        for start in range(0, rows.num_rows, ROWS_PER_SEGMENT):
+            sink.write(kind, rows.slice(start, ROWS_PER_SEGMENT))
+    return found.newer
+
+
+def _drop_spent(state: State, found: Deletes) -> None:
+    """Leave out tombstones that no live file is older than: what is added from here on is newer."""
+    removed = {
+        action.remove.table
+        for transaction in state.tail
+        for action in transaction.message.actions
+        if action.WhichOneof("kind") == "remove"
+    }
+    for table in removed & found.tombstones.keys():
+        oldest = pc.min(state.files.table(table).column("revision")).as_py()
+        kept = [t for t in found.tombstones[table] if oldest is not None and oldest < t.revision]
+        found.tombstones[table] = kept
+        if not kept:
+            del found.tombstones[table]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ..wire import lakelog_transaction_pb2 as wire
-    from .build import Intent
-    from .claims import Claim
+    from .build import Claim, Intent
     from .state import State
 
 _HINT = "Nothing was committed. Run the transaction again: it then sees what the other one did"

@@ -18,8 +18,8 @@ import pyarrow as pa
 from ..format.columns import array, column, numbers
 from ..format.segments import FILES
 from .files import Files
-from .looked_up import LookedUp
 from .part import MANY_PATHS
+from .state import LookedUp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,11 +23,10 @@ from .deletes import KINDS, Deletes, load_deletes
 from .files import Files
 from .history import History, check_history
 from .known_schemas import KnownSchemas, decode_schemas
-from .looked_up import LookedUp
-from .part import Part, read_parts
+from .part import Part, dead_rows, read_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..format.frame import LogIdentity
     from ..format.objects import DecodedCheckpoint, DecodedTransaction
@@ -35,11 +34,62 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Sequence[Piece]], list[memoryview]]
     Tail = list[DecodedTransaction]
-    LoadedPart = LookedUp | Files | KnownSchemas | Definitions | Applications | History | Deletes
     _Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class LookedUp:
+    """What was read of a state so far.
+
+    Attributes:
+        base: The checkpoint it was read from.
+        parts: Pieces of it by their places, with the rows that are dead in the checkpoint; nobody
+            asks them for what describes their rows.
+        files: Of these pieces and all transactions since; None: not asked yet. It knows nothing
+            but the paths that the pieces were chosen for.
+        schemas: Of the tables asked for; others may be missing.
+        tables: Those asked for.
+    """
+
+    base: DecodedCheckpoint | None = None
+    parts: dict[tuple[str, int], Part] = field(default_factory=dict)
+    files: Files | None = None
+    schemas: KnownSchemas = field(default_factory=KnownSchemas)
+    tables: set[str] = field(default_factory=set)
+
+    def copy(self) -> LookedUp:
+        """An independent copy; rows are shared, being immutable."""
+        return LookedUp(
+            self.base,
+            dict(self.parts),
+            self.files and self.files.copy(),
+            self.schemas.copy(),
+            set(self.tables),
+        )
+
+    def rebased(self, base: DecodedCheckpoint, pieces: Iterable[Piece]) -> LookedUp:
+        """What holds after the next checkpoint, too: rows of segments that it refers to again. A
+        committer that writes one every few commits would read them anew each time."""
+        kept = {
+            piece.place: Part(self.parts[piece.place].run, (), dead_rows(piece), piece.run)
+            for piece in pieces
+            if piece.kind == FILES and piece.place in self.parts
+        }
+        return LookedUp(base, kept)
+
+    def apply(self, transaction: DecodedTransaction) -> None:
+        """Take in what one more transaction says."""
+        if self.files is not None:
+            self.files.apply(transaction)
+        self.schemas.apply(transaction)
+
 
 _T = TypeVar("_T")
 SMALL_BYTES: Final = 64 << 10  # what is worked on sooner than threads begin
+
+
+if TYPE_CHECKING:
+    LoadedPart = LookedUp | Files | KnownSchemas | Definitions | Applications | History | Deletes
 
 
 @dataclass(slots=True)
@@ -397,3 +447,27 @@ class State:
 def empty_state(writer: str, database: str) -> State:
     """The state before the first commit."""
     return State(writer, database)
+
+
+def state_of_checkpoint(decoded: DecodedCheckpoint, writer: str, database: str) -> State:
+    """The state that a checkpoint holds; its pieces are read when they are asked for."""
+    message = decoded.message
+    return State(
+        writer,
+        database,
+        named=(message.writer, message.database),
+        log=decoded.log,
+        revision=message.revision,
+        uuid=message.uuid,
+        successor_uuid=message.successor_uuid,
+        digest=message.digest,
+        epoch=message.epoch,
+        committed_at_us=message.committed_at_us,
+        transaction_id=message.transaction_id,
+        first_epoch=message.first_epoch,
+        begun_at_us=message.begun_at_us,
+        reader_features=frozenset(message.required_reader_features),
+        writer_features=frozenset(message.required_writer_features),
+        locations=frozenset(message.locations),
+        base=decoded,
+    )

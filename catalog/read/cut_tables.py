@@ -5,32 +5,139 @@ Source: docs/format.md, section 7.
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
-from ...errors import TableNotFound, UsageError, WriterNotFound, some_names
+from ...errors import (
+    CorruptError,
+    SchemaConflict,
+    TableNotFound,
+    UnsupportedFeature,
+    UsageError,
+    WriterNotFound,
+    some_names,
+)
 from ..data.shown import shown
-from ..data.unify import FileSchema, distinct
+from ..data.unify import FileSchema, distinct, unify
 from ..format import compute as pc
-from ..format.columns import column
+from ..format.columns import column, numbers
 from ..format.names import is_text
+from ..format.segments import SCHEMAS
+from ..log.known_schemas import KnownSchemas, decode_schemas
 from ..scalars import value_of
-from .tables import table_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from ...store import Store
     from ..data.file_part import FilePart
     from ..data.shown import Shown
+    from ..format.pieces import Piece
     from ..log.files import Files
-    from ..log.known_schemas import KnownSchemas, SchemaEntry
+    from ..log.known_schemas import SchemaEntry
     from ..log.state import State
     from .keys import TableKeys
     from .table_facts import TableFacts
+
+
+class TablesWarning(UserWarning):
+    """Names of some tables can't be listed, since what holds them is damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """A range of names that can't be listed.
+
+    Attributes:
+        first, last: Of the range; no last: without end.
+        error: Why.
+    """
+
+    first: str
+    last: str | None
+    error: CorruptError
+
+    def holds(self, name: str) -> bool:
+        """Whether a name is in the range."""
+        above = self.last is not None and name.encode() > self.last.encode()
+        return self.first.encode() <= name.encode() and not above
+
+    def within(self, other: Unlisted) -> Unlisted | None:
+        """What both ranges share, or None; the reason is its own, unless the other is too new."""
+        first = max(self.first, other.first, key=str.encode)
+        ends = [end for end in (self.last, other.last) if end is not None]
+        last = min(ends, key=str.encode, default=None)
+        is_newer = isinstance(other.error, UnsupportedFeature)
+        shared = Unlisted(first, last, other.error if is_newer else self.error)
+        return shared if last is None or shared.holds(last) else None
+
+
+def table_names(state: State) -> set[str]:
+    """The tables that a log knows a schema of. What can't be listed is warned of, with its range.
+
+    Raises:
+        CorruptError: None can be listed: what names the segments is damaged, or too new.
+    """
+    names, unlisted = listed_tables(state)
+    for one in unlisted:
+        if one.last is None:
+            raise one.error
+        warnings.warn(
+            f"The tables of {state.writer}/{state.database} from {one.first!r} to {one.last!r} "
+            f"can't all be listed: {one.error.message}",
+            TablesWarning,
+            stacklevel=3,
+        )
+    return names
+
+
+def listed_tables(state: State) -> tuple[set[str], list[Unlisted]]:
+    """The tables that a log knows a schema of, and the ranges of names in which there may be more:
+    no base tells."""
+    try:
+        return state.schemas.tables(), []
+    except CorruptError as error:
+        first = error
+    probe = state.copy()
+    names, left = _at_base(probe)
+    while left and not any(isinstance(one.error, UnsupportedFeature) for one in left):
+        try:
+            probe.fall_back(first)
+        except CorruptError:
+            break
+        found, faults = _at_base(probe)
+        names.update(name for name in found if any(one.holds(name) for one in left))
+        left = [both for one in left for fault in faults if (both := one.within(fault))]
+    return names, left
+
+
+def _at_base(state: State) -> tuple[set[str], list[Unlisted]]:
+    """What the present base of a state, and the transactions since, say of tables; and what of the
+    base can't be used."""
+    known = KnownSchemas()
+    faults: list[Unlisted] = []
+    pieces: list[Piece] = []
+    try:
+        pieces = state.of_kind(SCHEMAS)
+    except CorruptError as error:
+        faults.append(Unlisted("", None, error))
+    for piece in pieces:
+        try:
+            assert state.base is not None
+            data = state.bytes_of([piece])[0]
+            known.load(decode_schemas(data, piece, state.base.message.revision), piece.where)
+        except CorruptError as error:
+            said = piece.segment
+            faults.append(Unlisted(said.first_table, said.last_table, error))
+    for transaction in state.tail:
+        known.apply(transaction)
+    return known.tables(), faults
 
 
 class CutTables:
@@ -224,3 +331,150 @@ class CutTables:
         rows = self.table_of(state, table)[0].table(table)
         same = pc.equal(rows.column("schema_fingerprint"), column([fingerprint], pa.binary(16))[0])
         return min(rows.filter(same).column("path").to_pylist(), default="")
+
+
+# --- Tables without the files whose types conflict ------------------------------------------------
+
+_NAMED: Final = 5  # files of one writer: there may be very many
+
+
+class ConflictWarning(UserWarning):
+    """Files of a table are left out, as their types conflict with those of others."""
+
+
+class AgreeingTables(CutTables):
+    """Tables of which each file can be read together with the others: of two that can't the one
+    stays that comes first in the order of docs/format.md, section 5.3. A file is left out as a
+    whole, whichever columns are asked for; of a table with a key its rows still supersede others.
+
+    Warns:
+        ConflictWarning: Once a table: why, and which files.
+    """
+
+    def __init__(self, database: str, states: Sequence[State]) -> None:
+        super().__init__(database, states)
+        self._lost: dict[str, dict[str, set[bytes]]] = {}
+        self._of_key: dict[str, CutTables] = {}
+        self._whole = CutTables(database, states)
+
+    def leaves_out(self, table: str) -> bool:
+        """Whether some live files of a table are left out."""
+        return bool(self._left_out(table))
+
+    def keys_of(self, table: str) -> TableKeys | None:
+        """As in `CutTables`: by the rows of all files but those whose key has other types than that
+        of the files that are read: no row of the one is a row of the other's key."""
+        found = self._whole.keys_of(table)
+        if found is None or not self.leaves_out(table):
+            return found
+        with self._reading:
+            if table not in self._of_key:
+                lost = self._of_other_keys(table, found.key)
+                self._of_key[table] = _Without(self.database, self.states, lost)
+            return self._of_key[table].keys_of(table)
+
+    def _of_other_keys(self, table: str, key: Sequence[str]) -> dict[str, set[bytes]]:
+        """Of the files that are left out those whose key can't be united with that of the rest."""
+        kept: list[FileSchema] = []
+        lost: dict[str, set[bytes]] = {}
+        items = list(self._used(table))
+        for left_out in (False, True):
+            for writer, fingerprint, item in items:
+                if (fingerprint in self._left_out(table).get(writer, ())) != left_out:
+                    continue
+                own = pa.schema([field for field in item.schema if field.name in key])
+                try:
+                    unify([*kept, FileSchema(own, writer)], table)
+                    kept.append(FileSchema(own, writer))
+                except SchemaConflict:
+                    lost.setdefault(writer, set()).add(fingerprint)
+        return lost
+
+    def table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        """As in `CutTables`, with the files that agree."""
+        files, known = super().table_of(state, table, partition)
+        lost = self._left_out(table).get(state.writer)
+        return (_without(files, table, lost), known) if lost else (files, known)
+
+    def _used(self, table: str) -> Iterator[tuple[str, bytes, FileSchema]]:
+        """The schemas of all live files, in their order: writer, fingerprint and what it shows."""
+        for state in self.states:
+            used = super().table_of(state, table)[0].fingerprints(table)
+            for entry in self.schemas_of(state, table):
+                if entry.fingerprint in used:
+                    item = self._file_schema(state, table, entry.fingerprint)
+                    yield state.writer, entry.fingerprint, item
+
+    def _left_out(self, table: str) -> dict[str, set[bytes]]:
+        """By writer the schemas whose files are left out."""
+        with self._reading:
+            if table not in self._lost:
+                self._lost[table] = {}  # while this is found out nothing is left out
+                self._lost[table] = self._conflicting(table)
+            return self._lost[table]
+
+    def _conflicting(self, table: str) -> dict[str, set[bytes]]:
+        kept: list[FileSchema] = []
+        lost: dict[str, set[bytes]] = {}
+        for writer, fingerprint, item in self._used(table):
+            try:
+                unify([*kept, item], table)
+                kept.append(item)
+            except SchemaConflict as error:
+                lost.setdefault(writer, set()).add(fingerprint)
+                state = next(one for one in self.states if one.writer == writer)
+                _warn(error, super().table_of(state, table)[0], table, fingerprint)
+        return lost
+
+
+class _Without(CutTables):
+    """Tables without the files of some schemas, by writer, of the one that is asked for."""
+
+    def __init__(
+        self, database: str, states: Sequence[State], lost: Mapping[str, set[bytes]]
+    ) -> None:
+        super().__init__(database, states)
+        self._lost = lost
+
+    def table_of(
+        self, state: State, table: str, partition: str | None = None
+    ) -> tuple[Files, KnownSchemas]:
+        files, known = super().table_of(state, table, partition)
+        lost = self._lost.get(state.writer)
+        return (_without(files, table, lost), known) if lost else (files, known)
+
+
+def _warn(error: SchemaConflict, files: Files, table: str, fingerprint: bytes) -> None:
+    rows = files.table(table)
+    rows = rows.filter(_are_of(rows.column("schema_fingerprint"), {fingerprint}))
+    paths = sorted(rows.column("path").to_pylist())
+    count = int(numbers(rows.column("row_count")).sum())
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    warnings.warn(
+        f"{error.message}: left out are {count:,} rows of {', '.join(paths[:_NAMED])}{more}",
+        ConflictWarning,
+        stacklevel=2,
+    )
+
+
+def _are_of(fingerprints: pa.ChunkedArray, wanted: Set[bytes]) -> pa.ChunkedArray:
+    return pc.is_in(fingerprints, column(sorted(wanted), pa.binary(16)))
+
+
+def _without(files: Files, table: str, lost: Set[bytes]) -> Files:
+    """Files of a table without those of some schemas."""
+    found = files.copy()
+    for part in found.parts:
+        if table in part.run.ranges:
+            start, end = part.run.ranges[table]
+            names = part.run.core.column("schema_fingerprint").slice(start, end - start)
+            dead = np.zeros(part.run.rows, np.bool_) if part.dead is None else part.dead.copy()
+            dead[start:end] |= numbers(_are_of(names, lost))
+            part.dead = dead
+    added = found.added.get(table, {})
+    found.added[table] = {
+        path: held for path, held in added.items() if held[0].schema_fingerprint not in lost
+    }
+    return found

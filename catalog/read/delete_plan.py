@@ -8,31 +8,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import OperationConflict, TableNotFound, UsageError
+from ...errors import LakelogError, OperationConflict, TableNotFound, UsageError
 from ..data.hidden import Bitmaps
 from ..data.scan import Projection, read_file, read_projected
-from ..format.columns import array
+from ..data.shown import readable_columns, shown
+from ..data.unify import FileSchema, conform
+from ..format.columns import array, is_null, numbers
 from ..format.definitions import encode_definition
 from ..format.names import base_folder
 from ..format.schema import column_id, plain, with_column_id
 from ..log.column_ids import ids_in
 from ..log.deletes import Tombstone
+from ..log.lookup import schemas_with
+from ..log.part import in_partition
 from ..parallel import parallel
-from .asked import Asked
-from .came_since import AskedRows
 from .cut_tables import CutTables
 from .file_order import by_commit
-from .file_parts import file_parts
-from .hidden import with_deletes
-from .in_place import keyed
+from .file_parts import file_parts, keyed
+from .hidden import bound_filter, with_deletes
 from .row_filter import columns_of_text, row_filter
-from .rows_met import meets
-from .tombstones import bound_filter
+from .scan_request import Asked
+from .table_facts import TableFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -40,9 +41,127 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..data.file_part import FilePart
     from ..log.files import Files
+    from ..log.known_schemas import KnownSchemas
     from ..log.state import State
     from .row_filter import RowFilter
-    from .table_facts import TableFacts
+
+
+class Judged(NamedTuple):
+    """Per live file, in the order of `Files.table`, what is known of its rows.
+
+    Attributes:
+        some: Whether one may meet a predicate.
+        all: Whether each does, for certain.
+    """
+
+    some: np.ndarray
+    all: np.ndarray
+
+
+def judge_files(facts: TableFacts, wanted: RowFilter) -> Judged:
+    """Judge the live files of a table by the log's statistics.
+
+    Requests: as `TableFacts.of_files`.
+    """
+    some, every = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
+    for source in facts.of_files(wanted.target.names):
+        found = source.units.judge(wanted)
+        some.append(found.true[source.live])
+        # An expression may rule out rows that the predicate lets through.
+        sure = found.true & ~found.false & ~found.null & (wanted.expression is None)
+        every.append(sure[source.live])
+    return Judged(np.concatenate(some), np.concatenate(every))
+
+
+def meets(wanted: RowFilter, batch: pa.RecordBatch) -> np.ndarray:
+    """Per row of a batch of one file whether it meets a predicate: true, not false and not null.
+
+    Args:
+        batch: With the columns and types of the file, in whose metadata ids stand.
+    """
+    if wanted.expression is None and not wanted.target.names:
+        rows = batch  # a constant
+    else:
+        own = batch.select(readable_columns(batch.schema, wanted.target))
+        rows = conform(own, wanted.target)
+    if wanted.expression is None:
+        from ..where.arrow import mask
+
+        said = mask(wanted.predicate, rows)
+        true: np.ndarray = numbers(said).astype(np.bool_) & ~is_null(said)
+        return true
+    name = "row"
+    while name in rows.schema.names:
+        name += "_"
+    count = array(np.arange(batch.num_rows, dtype=np.int64))
+    numbered = pa.Table.from_batches([rows]).append_column(name, count)
+    met = np.zeros(batch.num_rows, np.bool_)
+    met[numbers(numbered.filter(wanted.expression).column(name))] = True
+    return met
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRows:
+    """The rows of a table that an operation replaces or deletes.
+
+    Attributes:
+        table: Its name.
+        where: The predicate that they meet; None: all rows.
+        partition: Those of files of this one; None: of any.
+        schemas: Of the files that it found, and of the data that comes.
+    """
+
+    table: str
+    where: Any
+    partition: str | None
+    schemas: Sequence[FileSchema]
+
+    def bound(self, more: Sequence[FileSchema] = ()) -> RowFilter | None:
+        """`where` as it is meant, of files with more schemas too; None: all rows."""
+        if self.where is None:
+            return None
+        return row_filter(self.where, [*self.schemas, *more], self.table)
+
+    def may_hold(self, wanted: RowFilter | None, state: State, files: Files) -> list[str]:
+        """The files of which rows may be asked for; any of those beside which `where` doesn't mean
+        what it did.
+
+        Args:
+            wanted: What `bound` gave when the files were looked at.
+            files: Some that came since.
+        """
+        known = schemas_with(state, [self.table])
+        new = None
+        try:
+            new = self.bound(seen_schemas(state, self.table, files, known))
+        except LakelogError:
+            wanted = None  # it means nothing any more
+        if new is not None and (
+            wanted is None or (new.predicate, new.target) != (wanted.predicate, wanted.target)
+        ):
+            new = None
+        found: list[str] = []
+        names = [] if new is None else new.target.names
+        for source in TableFacts(state, self.table, (files, known)).of_files(names):
+            some = source.live if new is None else source.live & source.units.judge(new).true
+            if self.partition is not None:
+                some = some & numpy_mask(in_partition(source.files, self.partition))
+            found += source.files.column("path").filter(array(some)).to_pylist()
+        return found
+
+
+def seen_schemas(state: State, table: str, files: Files, known: KnownSchemas) -> list[FileSchema]:
+    """What live files show."""
+    used, definition = files.fingerprints(table), state.definitions.of(table)
+    entries = [entry for entry in known.of_table(table) if entry.fingerprint in used]
+    return [FileSchema(shown(entry.schema, definition).schema, state.writer) for entry in entries]
+
+
+def numpy_mask(values: pa.ChunkedArray) -> np.ndarray:
+    """Truth values as NumPy has them."""
+    found: np.ndarray = np.asarray(values.to_numpy(zero_copy_only=False)).astype(np.bool_)
+    return found
+
 
 _AT_ONCE = 4
 _WHOLE_BYTES = 32 << 20

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ..data.file_part import FilePart
     from ..where.outcomes import Bounds, Facts
     from ..where.tree import Predicate, Value
-    from .asked import Asked
     from .row_filter import RowFilter
+    from .scan_request import Asked
     from .table_facts import TableFacts
 
 _SHOWN = 5  # of the values of an IN, and of the parts of an OR

@@ -16,8 +16,8 @@ from ..data.file_part import FilePart
 from ..data.shown import shown
 from ..format.columns import array, column, empty_table, numbers, one_chunk, text_scalar
 from ..format.names import base_folder
-from .asked import asked_rows, held
-from .in_place import key_column, urls_of
+from .file_parts import key_column, urls_of
+from .scan_request import asked_rows, held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..data.shown import Shown
     from ..log.state import State
-    from .asked import Asked
     from .cut_tables import CutTables
+    from .scan_request import Asked
 
 LISTED: Final = pa.schema(
     {

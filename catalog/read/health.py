@@ -17,8 +17,7 @@ from ..format.names import check_id, is_id
 from ..format.objects import WRITER_FEATURES
 from ..margins import DEFAULT_MARGINS
 from .log_reader import LogReader
-from .losses import rebuild_command, without_log
-from .mirror import MirrorWarning, lost_log_error, refuse_lost_end
+from .mirror import MirrorWarning, lost_log_error, rebuild_command, refuse_lost_end, without_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection

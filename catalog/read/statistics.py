@@ -10,12 +10,14 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptError
+from ..format import compute as pc
 from ..format.columns import array, column, empty_table, numbers, rows_to_table
 from ..format.run import files_rows
 from ..format.segments import (
@@ -34,7 +36,7 @@ from ..log.merge import rows_schema
 from ..log.part import in_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from ..log.state import State
 
     _Identity = tuple[str, bytes]
+
 
 STATISTICS_OUTPUT: Final = pa.schema(
     [
@@ -279,3 +282,241 @@ def _bounds(rows: pa.Table, which: str, kinds: list[Any]) -> list[bytes | None]:
 
 def _sane(value: int | None) -> bool:
     return value is not None and 0 <= value < MAX_NUMBER
+
+
+# --- What differs in two states of one revision: a checkpoint against the log itself --------------
+
+
+def differences(one: State, other: State) -> list[str]:
+    """In what two states of one revision differ, in words. What says where rows may be (row groups
+    and statistics) is not compared: it may lawfully be left out."""
+    found: list[str] = []
+    facts = (
+        "log", "named", "revision", "uuid", "digest", "epoch", "committed_at_us", "successor_uuid",
+        "transaction_id", "first_epoch", "begun_at_us", "reader_features", "writer_features",
+        "locations",
+    )  # fmt: skip
+    found += [name for name in facts if getattr(one, name) != getattr(other, name)]
+    if not one.applications.rows().equals(other.applications.rows()):
+        found.append("application versions")
+    if one.schemas.entries != other.schemas.entries:
+        found.append("schemas")
+    if one.definitions.entries != other.definitions.entries:
+        found.append("definitions")
+    for table in sorted({*one.files.tables(), *other.files.tables()}):
+        if _files(one, table) != _files(other, table):
+            found.append(f"files of table {table!r}")
+    found += [f"deletes of table {table!r}" for table in _different_deletes(one, other)]
+    if _common_history(one, other) != _common_history(other, one):
+        found.append("history")
+    return found
+
+
+def _files(state: State, table: str) -> pa.Table:
+    rows = state.files.table(table, whole=True)
+    return rows.sort_by("path").combine_chunks()
+
+
+def _different_deletes(one: State, other: State) -> list[str]:
+    """The tables with deletes that differ. A checkpoint leaves out tombstones of no live file."""
+    found = []
+    deleted = {*one.deletes.tombstones, *other.deletes.tombstones}
+    for table in sorted({*one.files.tables(), *other.files.tables(), *deleted}):
+        oldest = pc.min(one.files.table(table).column("revision")).as_py()
+        said = []
+        for state in (one, other):
+            tombstones = [
+                t
+                for t in state.deletes.of_table(table)
+                if oldest is not None and oldest < t.revision
+            ]
+            said.append((tombstones, state.deletes.rows_of(table)))
+        if said[0] != said[1]:
+            found.append(table)
+    return found
+
+
+def _common_history(state: State, other: State) -> pa.Table:
+    """Rows of the revisions that both histories hold."""
+    firsts = [s.history.table().column("revision")[0].as_py() for s in (state, other)]
+    table = state.history.table()
+    return table.slice(max(firsts) - firsts[0]).combine_chunks()
+
+
+# --- What differs in their statistics -------------------------------------------------------------
+
+_KINDS: Final = (ROW_GROUPS, STATISTICS, ROW_GROUP_STATISTICS)
+_WORDS: Final = {
+    ROW_GROUPS: "row groups",
+    STATISTICS: "statistics",
+    ROW_GROUP_STATISTICS: "statistics of row groups",
+}
+# The fact and, for a bound, the bit that says whether it is exact.
+_NUMBERS: Final = ("null_count", "bloom_offset", "bloom_bytes", "row_count")
+_BOUNDS: Final = (("min", 1), ("max", 2))
+
+
+def all_differences(one: State, other: State) -> list[str]:
+    """In what two states of one revision differ, in words, with statistics and row groups: these
+    may lawfully be left out, and differ only where both know them, or where `other` knows more than
+    `one` of NaN.
+
+    Requests: 1 GET for each piece that is not read yet; of those that describe files only what
+        isn't common to both.
+    """
+    found = differences(one, other)
+    if not found:
+        for table in sorted(one.files.tables()):
+            found += [
+                f"{words} of table {table!r}" for words in differing_statistics(one, other, table)
+            ]
+    return found
+
+
+def differing_statistics(one: State, other: State, table: str) -> Iterator[str]:
+    """What of the statistics of a table differs, in words.
+
+    Args:
+        one, other: They have the same files of the table. What `other` says is in question.
+    Requests: 1 GET for each piece that describes files of the table and is not common to both.
+    """
+    shared = _descriptions(one, table) & _descriptions(other, table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StatisticsWarning)  # what is damaged is unknown
+        paths = one.files.table(table).column("path")
+        is_double = cache(lambda: _doubles(one, table))
+        for kind in _KINDS:
+            mine = _known_values(one, table, paths, kind, shared)
+            theirs = None if mine is None else _known_values(other, table, paths, kind, shared)
+            if mine is not None and theirs is not None and _differ(mine, theirs, is_double):
+                yield _WORDS[kind]
+
+
+def _doubles(state: State, table: str) -> Callable[[int, str], bool]:
+    """Whether a column of a file, by its place among the paths, has bounds of `double`."""
+    files, known = state.table_of(table)
+    fingerprints = files.table(table).column("schema_fingerprint")
+    schemas = known.arrow_schemas((e.table, e.fingerprint) for e in known.of_table(table))
+
+    @cache
+    def is_double(fingerprint: bytes, name: str) -> bool:
+        return bool(bound_type_of(schemas.get((table, fingerprint)), name) == DOUBLE)
+
+    return lambda file, name: is_double(fingerprints[file].as_py(), name)
+
+
+def _descriptions(state: State, table: str) -> set[tuple[bytes, ...]]:
+    parts = (part for part in state.files.parts if table in part.run.ranges)
+    return {found for part in parts if (found := _description(part))}
+
+
+def _description(part: Part) -> tuple[bytes, ...]:
+    """Which segment objects describe the files of a part; nothing if it is described otherwise."""
+    found = tuple(piece.digest for piece in part.described_by)
+    return found if all(found) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of one kind: a row for each file (and row group, and column).
+
+    Attributes:
+        files: The file of each row, by its place among the paths of the table.
+        groups: Its row group; 0 where files are meant.
+        columns: Its column; empty where row groups are meant.
+        facts: Beside these.
+    """
+
+    files: np.ndarray
+    groups: np.ndarray
+    columns: pa.ChunkedArray
+    facts: pa.Table
+
+
+def _known_values(
+    state: State,
+    table: str,
+    paths: pa.ChunkedArray,
+    kind: int,
+    shared: Collection[tuple[bytes, ...]],
+) -> _Known | None:
+    wanted = STATISTICS if kind == ROW_GROUPS else kind
+
+    def is_wanted(part: Part) -> bool:
+        return _description(part) not in shared
+
+    files, groups, columns, facts = [], [], [], []
+    for source in sources_of(state, table, wanted, is_wanted):
+        rows = source.row_groups if kind == ROW_GROUPS else source.rows
+        ids = numbers(pc.fill_null(pc.index_in(source.files.column("path"), value_set=paths), -1))
+        places = numbers(rows.column("row"))
+        inside = places < len(source.live)
+        kept = inside & source.live[np.where(inside, places, 0)]
+        rows, names = rows.filter(array(kept)), rows.schema.names
+        files.append(ids[places[kept]])
+        groups.append(
+            numbers(rows.column("row_group"))
+            if "row_group" in names
+            else np.zeros(rows.num_rows, np.int32)
+        )
+        blank = pa.chunked_array([column([""] * rows.num_rows, pa.string())])
+        columns.append(rows.column("column") if "column" in names else blank)
+        facts.append(rows.drop_columns([n for n in ("row", "row_group", "column") if n in names]))
+    if not sum(map(len, files)):
+        return None
+    chunks = pa.chunked_array([c for one in columns for c in one.chunks], pa.string())
+    return _Known(np.concatenate(files), np.concatenate(groups), chunks, pa.concat_tables(facts))
+
+
+def _differ(
+    one: _Known, other: _Known, is_double: Callable[[], Callable[[int, str], bool]]
+) -> bool:
+    """Whether a fact that both know differs, or the other knows more of NaN."""
+    keys = _keys(one, other)
+    # What is said twice is unknown.
+    once = [np.unique(own, return_index=True, return_counts=True) for own in keys]
+    (mine, at_mine), (theirs, at_theirs) = ((u[c == 1], i[c == 1]) for u, i, c in once)
+    _, first, second = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+    ours = one.facts.take(array(at_mine[first]))
+    others = other.facts.take(array(at_theirs[second]))
+    for name in set(_NUMBERS).intersection(ours.schema.names):
+        if _any_differs(ours.column(name), others.column(name)):
+            return True
+    if "exact" not in ours.schema.names:
+        return False
+    if any(_bounds_differ(ours, others, name, bit) for name, bit in _BOUNDS):
+        return True
+    said, told = (numbers(side.column("exact")) & NO_NAN for side in (ours, others))
+    more = at_theirs[second][told > said]
+    # On other columns that bit means nothing.
+    return any(is_double()(int(other.files[at]), other.columns[int(at)].as_py()) for at in more)
+
+
+def _keys(one: _Known, other: _Known) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each row of both: the same one for the same file, row group and column."""
+    names = pc.unique(pa.chunked_array([*one.columns.chunks, *other.columns.chunks], pa.string()))
+    groups, places = np.unique(np.concatenate([one.groups, other.groups]), return_inverse=True)
+    cut = len(one.groups)
+    keys = []
+    for known, group in ((one, places[:cut]), (other, places[cut:])):
+        columns = numbers(pc.index_in(known.columns, value_set=names)).astype(np.int64)
+        file = known.files.astype(np.int64) * max(1, len(names)) + columns
+        keys.append(file * max(1, len(groups)) + group)
+    return keys[0], keys[1]
+
+
+def _bounds_differ(one: pa.Table, other: pa.Table, name: str, bit: int) -> bool:
+    """Whether a bound that both know differs, or whether it is exact."""
+    whole = f"{name}_bytes"
+    if _any_differs(one.column(name), other.column(name)):
+        return True
+    if _any_differs(one.column(whole), other.column(whole)):
+        return True
+    known = pc.and_(pc.is_valid(one.column(name)), pc.is_valid(other.column(name)))
+    exact = [numbers(side.column("exact").filter(known)) & bit for side in (one, other)]
+    return bool((exact[0] != exact[1]).any())
+
+
+def _any_differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    """Whether two columns differ where both are known."""
+    return bool(pc.any(pc.not_equal(one, other)).as_py())  # null where one of them is

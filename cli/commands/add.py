@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...catalog.catalog import Catalog
-    from ...catalog.commit.spots import Added, NewFile
+    from ...catalog.commit.adopt import Added, NewFile
     from ...store import Store, WideStore
 
 _COLUMNS: Final = (
@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _new_files(listed: Sequence[Listed], partition: str | None) -> list[NewFile]:
-    from ...catalog.commit.spots import NewFile
+    from ...catalog.commit.adopt import NewFile
     from ...catalog.data.partition_values import told_types
     from ...catalog.format.names import hive_partition
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...catalog.points import point_in_time
+from ...catalog.read.points_in_time import point_in_time
 from ...errors import some_names
 from .. import options, output
 from ..command_list import Command

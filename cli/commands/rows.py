@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...catalog.points import point_in_time
+from ...catalog.read.points_in_time import point_in_time
 from ...errors import TimeBeforeFirstCommit
 from .. import errors, options
 from ..command_list import Command

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...catalog.commit.evolve_all import Evolved
+    from ...catalog.commit.change_all import Evolved
     from ...catalog.data.file_part import FilePart
-    from ...catalog.read.column_history import ColumnsAt
+    from ...catalog.read.history_table import ColumnsAt
     from ...catalog.snapshot import Snapshot
 
 _COLUMNS: Final = (
@@ -191,7 +191,7 @@ def _print_differences(differing: list[dict[str, Any]]) -> None:
 
 def _show_history(args: argparse.Namespace) -> int:
     """Print each schema and definition with the revision that introduced it."""
-    from ...catalog.read.column_history import column_history
+    from ...catalog.read.history_table import column_history
 
     if args.as_of is not None:
         raise UsageError(

@@ -33,7 +33,7 @@ def _list_databases(args: argparse.Namespace) -> int:
 
 def _list_tables(args: argparse.Namespace) -> int:
     """Print a row a table, sorted by name; only the name of a table that can't be used."""
-    from ...catalog.read.tables import TablesWarning
+    from ...catalog.read.cut_tables import TablesWarning
 
     snapshot = open_snapshot(args)
     names, is_whole = as_far_as_readable(snapshot.tables, TablesWarning)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...catalog.catalog import Catalog
     from ...catalog.commit.done import Replaced
-    from ...catalog.log.outcome import CommitInfo
+    from ...catalog.log.outcomes import CommitInfo
     from ...catalog.snapshot import Snapshot
 
 _COLUMNS: Final = (

@@ -11,7 +11,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
@@ -61,7 +61,7 @@ def any_catalog(request: pytest.FixtureRequest) -> Callable[[], Catalog]:
 @pytest.fixture
 def spilling() -> Iterator[None]:
     """Every segment becomes an object of its own."""
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0):
         yield
 
 

@@ -6,8 +6,7 @@ import pickle
 
 import pyarrow as pa
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit.shares import write_part
-from lakelog.catalog.commit.sharing import Sharing
+from lakelog.catalog.commit.distributed_write import Sharing, write_part
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from lakelog.catalog.format.names import LogObject
-from lakelog.catalog.log.attempts import TRANSITIONS, Attempt, Attempts, Fate
+from lakelog.catalog.log.outcomes import TRANSITIONS, Attempt, Attempts, Fate
 
 ONE, TWO = b"1" * 16, b"2" * 16
 WAITING, SENT, LOST, PRUNED, STANDS = Fate

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog, open_catalog
 from lakelog.catalog.data.footers.read import read_footer
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import SchemaConflict
 from lakelog.testing.counting import CountingStore
@@ -141,7 +141,7 @@ def test_a_snapshot_of_a_cut_lists_its_writers_alone(counting, filled):
 
 def test_spilled_segments_cost_one_get_each(counting, filled, store):
     store.delete(log_keys(store, "checkpoint", writer="A"))  # else its pieces are taken over
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0):
         info = filled.writer("A", "db").checkpoint()
     assert info.segments == 4  # files and their statistics, schemas, history
     with Spent(counting, list=1, get=1 + 1):

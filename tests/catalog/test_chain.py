@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lakelog.catalog.log.features import check_writer_features
+from lakelog.catalog.log.admission import check_writer_features
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import empty_state
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire

@@ -20,7 +20,7 @@ from lakelog.catalog.format.segments import (
     SCHEMAS,
     STATISTICS,
 )
-from lakelog.catalog.log import checkpoint, piece_sink
+from lakelog.catalog.log import checkpoint, checkpoint_files
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.wire import lakelog_checkpoint_pb2 as checkpoint_wire
@@ -43,7 +43,7 @@ STEPS = st.lists(
 
 
 def spilling(spill=True):
-    return mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0 if spill else 1 << 20)
+    return mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0 if spill else 1 << 20)
 
 
 def history(steps, *, checkpoints=True):
@@ -152,7 +152,7 @@ def test_a_sealed_state_and_unknown_fields_are_refused():
 
 def encoded_as_by_a_later_version(log, of_kind):
     """A checkpoint of which one kind of segments has a further column."""
-    write, references = piece_sink.PieceSink.write, checkpoint.reference_rows
+    write, references = checkpoint_files.PieceSink.write, checkpoint.reference_rows
 
     def more(rows):
         return rows.append_column("later", pa.array([7] * len(rows)))
@@ -165,7 +165,7 @@ def encoded_as_by_a_later_version(log, of_kind):
         return more(rows) if of_kind == REFERENCES else rows
 
     with (
-        mock.patch.object(piece_sink.PieceSink, "write", writing),
+        mock.patch.object(checkpoint_files.PieceSink, "write", writing),
         mock.patch.object(checkpoint, "reference_rows", referring),
     ):
         return log.checkpoint()
@@ -205,7 +205,7 @@ def test_an_unknown_field_in_a_segment_that_is_read_prevents_a_checkpoint(kind):
     with spilling():
         log, store = LogBuilder(), MemoryStore()
         log.commit(schema_action("t"), add_with_statistics("data/0"), app=("a", 1))
-        with mock.patch.object(piece_sink, "frame_segment", more):
+        with mock.patch.object(checkpoint_files, "frame_segment", more):
             log.checkpoint()
         log.commit(schema_action("u"), add_with_statistics("data/1"), app=("b", 1))
         log.put_into(store)
@@ -235,7 +235,7 @@ UNSOUND = {
 def test_what_is_written_anew_is_had_from_a_base_that_is_sound(lie):
     """A piece that can be decoded and breaks a rule is not carried over."""
     of_kind, change = UNSOUND[lie]
-    write = piece_sink.PieceSink.write
+    write = checkpoint_files.PieceSink.write
 
     def lying(self, kind, rows, columns=(), **options):
         write(self, kind, change(rows) if kind == of_kind else rows, columns, **options)
@@ -243,7 +243,7 @@ def test_what_is_written_anew_is_had_from_a_base_that_is_sound(lie):
     log = LogBuilder()
     log.commit(schema_action("t"), app=("b", 1))
     log.commit(schema_action("u"), app=("a", 2))
-    with mock.patch.object(piece_sink.PieceSink, "write", lying):
+    with mock.patch.object(checkpoint_files.PieceSink, "write", lying):
         bad = log.checkpoint()
     log.state = log.reload(bad)
     log.commit(schema_action("v"), app=("c", 3))

@@ -10,7 +10,7 @@ from checkpoint_cases import fill, keys, revisions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.objects import decode_checkpoint, encode_checkpoint
 from lakelog.catalog.format.segments import FILES
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject, UnsupportedFeature
 from lakelog.testing.counting import CountingStore
@@ -122,7 +122,7 @@ def test_a_checkpoint_of_the_future_is_refused_and_not_passed_over(catalog, stor
 
 @pytest.mark.parametrize("spill", [False, True])
 def test_a_checkpoint_loads_with_every_earlier_transaction_deleted(catalog, store, spill):
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0 if spill else 1 << 20):
+    with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0 if spill else 1 << 20):
         fill(catalog, 5, checkpoint_every=5)
     before = LogReader(store, "w", "db").load()
     store.delete(keys(store, ".transaction"))

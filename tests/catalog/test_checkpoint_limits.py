@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.format.objects import encode_transaction
 from lakelog.catalog.format.segments import APPLICATIONS, FILES, HISTORY, SCHEMAS, STATISTICS
-from lakelog.catalog.log import checkpoint, merge, piece_sink
+from lakelog.catalog.log import checkpoint, checkpoint_files, merge
+from lakelog.catalog.log.admission import check_writer_features
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.features import check_writer_features
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.read.statistics import StatisticsWarning, table_statistics
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -177,7 +177,7 @@ def sample(count=8):
 def test_a_checkpoint_that_outgrows_its_inline_room_spills(room):
     log = sample()
     assert stored(log)[1].segments == ()
-    with mock.patch.object(piece_sink, "MAX_INLINE_BYTES", room):
+    with mock.patch.object(checkpoint_files, "MAX_INLINE_BYTES", room):
         state, encoded = stored(log)
     assert encoded.segments
     assert len(encoded.decoded.attachments) < room + 40_000
@@ -189,7 +189,7 @@ def test_pieces_are_cut_and_say_their_ranges():
     with (
         mock.patch.object(checkpoint, "ROWS_PER_SEGMENT", 3),
         mock.patch.object(merge, "ROWS_PER_SEGMENT", 3),
-        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+        mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0),
     ):
         state, encoded = stored(log)
         assert same(state, log)
@@ -300,7 +300,7 @@ COSTS = {
 
 @pytest.mark.parametrize("kind", COSTS)
 def test_a_flipped_or_swapped_segment_object_costs_its_part_and_is_named(kind):
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0):
         log = sample()
         state, encoded = stored(log)
     sound = parts_of(state)

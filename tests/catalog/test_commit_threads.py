@@ -12,7 +12,7 @@ from commit_cases import transactions
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import queue as group
 from lakelog.catalog.log.build import Intent
-from lakelog.catalog.log.outcome import CommitInfo
+from lakelog.catalog.log.outcomes import CommitInfo
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import (
     CommitOutcomeUnknown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.commit import data_file
+from lakelog.catalog.commit import data_files
 from lakelog.catalog.commit.writer import Writer
 from lakelog.errors import ObjectExists
 from lakelog.store import probe
@@ -29,7 +29,7 @@ def twins(store):
     return [Writer(store, "w", "db", ambient=FakeAmbient(7).ambient) for _ in range(2)]
 
 
-def data_files(store):
+def stored_files(store):
     return {info.key: store.get(info.key) for info in store.list("w/db/data/")}
 
 
@@ -38,11 +38,11 @@ def test_a_file_of_the_same_name_is_left_alone():
     one, two = twins(store)
     transaction = one.transaction()
     transaction.write("t", DATA)
-    before = data_files(store)
+    before = stored_files(store)
     with pytest.raises(ObjectExists, match="drawn at random") as caught:
         two.transaction().write("t", OTHER)
     assert caught.value.key in before
-    assert data_files(store) == before
+    assert stored_files(store) == before
     transaction.commit()
 
 
@@ -53,7 +53,7 @@ def test_its_own_file_that_is_there_already_is_a_success():
     with writer.transaction() as tx:
         tx.write("t", DATA)
     assert tx.commit_info.revision == 0
-    assert len(data_files(store)) == 1
+    assert len(stored_files(store)) == 1
 
 
 def test_a_store_without_put_if_absent_is_not_asked_for_it():
@@ -74,11 +74,11 @@ def test_a_store_without_put_if_absent_is_not_asked_for_it():
 @pytest.mark.parametrize("face", [PassingStore, PlainStore])
 def test_a_file_too_large_for_one_put_is_looked_for_first(monkeypatch, face):
     """Parts can't be joined on the condition that the name is free."""
-    monkeypatch.setattr(data_file, "_ONE_PUT_BYTES", 100)
+    monkeypatch.setattr(data_files, "_ONE_PUT_BYTES", 100)
     store = face(MemoryStore("m"))
     one, two = twins(store)
     one.transaction().write("t", DATA)
-    before = data_files(store)
+    before = stored_files(store)
     with pytest.raises(ObjectExists, match="drawn at random"):
         two.transaction().write("t", OTHER)
-    assert data_files(store) == before
+    assert stored_files(store) == before

@@ -8,7 +8,7 @@ import traceback
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.log.fencing import fencing_reason
+from lakelog.catalog.log.outcomes import fencing_reason
 from lakelog.catalog.log.state import State
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import LogReader

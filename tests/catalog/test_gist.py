@@ -6,8 +6,8 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.log import build, piece_sink
-from lakelog.catalog.log.gist import NAMED, gist_of, read_gist, rows_removed, say_rewritten
+from lakelog.catalog.log import build, checkpoint_files
+from lakelog.catalog.log.operations import NAMED, gist_of, read_gist, rows_removed, say_rewritten
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptError, UsageError
@@ -55,7 +55,7 @@ def test_rows_removed_and_tables_stand_in_the_history(catalog):
 def test_rows_of_files_in_a_checkpoint_are_counted(catalog, store, spill):
     """They are looked up by path, wherever the log has them; and checkpoints keep the answer."""
     with (
-        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", spill),
+        mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", spill),
         catalog.writer("w", "db", checkpoint_every=0) as writer,
     ):
         with writer.transaction() as tx:
@@ -75,7 +75,7 @@ def test_rows_of_files_in_a_checkpoint_are_counted(catalog, store, spill):
 def test_rows_that_cannot_be_counted_refuse_no_commit(catalog, store):
     """The piece of files that a removed one is in is damaged, and no older checkpoint serves."""
     with (
-        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+        mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0),
         catalog.writer("w", "db", checkpoint_every=0) as writer,
     ):
         with writer.transaction() as tx:
@@ -149,13 +149,13 @@ def test_long_predicates_are_cut_and_several_stand_together():
 
 def test_a_commit_that_does_not_say_is_unknown_and_not_zero(catalog):
     """As another writer of the format may leave it out."""
-    from lakelog.catalog.commit import compose
+    from lakelog.catalog.commit import committer
 
     with catalog.writer("w", "db") as writer:
         with writer.transaction() as tx:
             (path,) = tx.write("t", rows(5))
         with (
-            mock.patch.object(compose, "gist_of", return_value={}),
+            mock.patch.object(committer, "gist_of", return_value={}),
             writer.transaction() as tx,
         ):
             tx.remove(path)

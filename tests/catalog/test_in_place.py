@@ -10,8 +10,8 @@ import pytest
 from in_place_cases import HERE, parquet, values
 from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit.spots import NewFile
-from lakelog.catalog.log.features import check_writer_features
+from lakelog.catalog.commit.adopt import NewFile
+from lakelog.catalog.log.admission import check_writer_features
 from lakelog.errors import (
     CorruptObject,
     FileNotLive,

@@ -9,7 +9,7 @@ import pytest
 from in_place_cases import HERE, parquet, values
 from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit.spots import NewFile
+from lakelog.catalog.commit.adopt import NewFile
 from lakelog.catalog.format.names import MAX_LOCATIONS
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (

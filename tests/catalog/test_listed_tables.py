@@ -11,9 +11,9 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import log_folder, segments_folder
 from lakelog.catalog.format.pieces import open_segment
 from lakelog.catalog.format.segments import SCHEMAS
-from lakelog.catalog.log import checkpoint, piece_sink
+from lakelog.catalog.log import checkpoint, checkpoint_files
+from lakelog.catalog.read.cut_tables import TablesWarning, listed_tables
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
-from lakelog.catalog.read.tables import TablesWarning, listed_tables
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject, TableNotFound, UnsupportedFeature
 from lakelog.store.memory import MemoryStore
@@ -31,7 +31,7 @@ class Lake:
         with (
             mock.patch.object(checkpoint, "ROWS_PER_SEGMENT", 1),
             mock.patch.object(checkpoint, "size_of_merge", return_value=0),
-            mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+            mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0),
         ):
             log.commit(*(schema_action(table) for table in "abd"), add_action("data/b", "b"))
             encoded = [log.checkpoint()]

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
-from lakelog.catalog.read.losses import LostLogWarning
-from lakelog.catalog.read.mirror import MirrorWarning
+from lakelog.catalog.read.mirror import LostLogWarning, MirrorWarning
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PassingStore
 from lakelog.testing.keys import log_keys

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.frame import FrameKind, decode_frame, encode_frame
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptObject
 from lakelog.testing.keys import drop_mirror, log_keys
@@ -89,7 +89,7 @@ def test_the_other_parts_of_a_state_go_by_it_too(store, replaced, catalog):
 def test_pieces_are_held_against_the_log_of_their_own_checkpoint(store, catalog, monkeypatch):
     """The newest checkpoint says that it is of another log: what a lower one refers to still
     counts, also where it is read later, as statistics are."""
-    monkeypatch.setattr(piece_sink, "SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr(checkpoint_files, "SPILL_FROM_BYTES", 0)
     writer = catalog.writer("w", "db", checkpoint_every=0)
     write(writer, 1)
     writer.checkpoint()

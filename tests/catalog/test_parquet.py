@@ -28,7 +28,7 @@ def meta(schema):
         writer="w", database="db", table="t", partition="p", transaction_id=b"\x07" * 16, number=5,
         base_revision=3, base_transaction_id=b"\x01" * 16, epoch=2, first_clock=10, last_clock=20,
         schema=schema, log_id=b"\x02" * 16, incarnation=1, slot_seed=b"\x03" * 16,
-        replaces=(("t", "data/old"),), replaced=1,
+        replaces=(("t", "data/old"),),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from commit_cases import LIMIT_S, prune_to_checkpoint
 from lakelog.catalog.format.names import mirror_segments_folder, segments_folder
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import CorruptObject, SnapshotPruned
 from table_cases import table, values, write
@@ -25,7 +25,7 @@ def gc_segments(store, fake):
 @pytest.fixture
 def sleeper(catalog, store, fake, monkeypatch):
     """It has read the head and nothing else, and all that it would read is gone."""
-    monkeypatch.setattr(piece_sink, "SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr(checkpoint_files, "SPILL_FROM_BYTES", 0)
     first = catalog.writer("w", "db", shared=True)
     path = write_path(first, 0, app_id="job", app_version=1)
     first.checkpoint()

@@ -14,7 +14,7 @@ from lakelog.catalog.format.names import (
     parse_log_object,
     segments_folder,
 )
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import CorruptObject, MissingTransaction, RevisionNotFound, SnapshotPruned
@@ -33,7 +33,7 @@ PARTS = {
 
 @pytest.fixture(autouse=True)
 def _spilling(monkeypatch):
-    monkeypatch.setattr(piece_sink, "SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr(checkpoint_files, "SPILL_FROM_BYTES", 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", CheckpointWarning)
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog, open_catalog
-from lakelog.catalog.read.losses import LostLogWarning
+from lakelog.catalog.read.mirror import LostLogWarning
 from lakelog.errors import (
     DatabaseNotFound,
     InvalidUrl,

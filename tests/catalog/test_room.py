@@ -7,8 +7,8 @@ import random
 
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit import room
-from lakelog.catalog.commit.room import Room
+from lakelog.catalog.commit import operation_guard
+from lakelog.catalog.commit.operation_guard import MessageSize
 from lakelog.catalog.log import build
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
@@ -23,7 +23,7 @@ def test_what_a_transaction_counts_is_never_more_than_its_message_holds():
     """Else it would refuse what fits."""
     draw = random.Random(1)
     for _ in range(20):
-        log, found = LogBuilder(), Room(wire.Member())
+        log, found = LogBuilder(), MessageSize(wire.Member())
         actions = [schema_action("t" * draw.randint(1, 9)) for _ in range(draw.randint(0, 3))]
         actions += [
             remove_action("data/" + "x" * draw.randint(1, 9), "t" * draw.randint(1, 9))
@@ -40,7 +40,7 @@ def limits(monkeypatch):
 
     def limit(**values):
         for name, value in values.items():
-            for module in (room, build):
+            for module in (operation_guard, build):
                 monkeypatch.setattr(module, name, value)
 
     return limit

@@ -11,9 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit import shares
-from lakelog.catalog.commit.shares import ATTEMPTS, FILES_OF_AN_ATTEMPT, OWN_FILES
-from lakelog.catalog.commit.sharing import Sharing
+from lakelog.catalog.commit import distributed_write
+from lakelog.catalog.commit.distributed_write import (
+    ATTEMPTS,
+    FILES_OF_AN_ATTEMPT,
+    OWN_FILES,
+    Sharing,
+)
 from lakelog.catalog.format.names import parse_data_file
 from lakelog.errors import (
     InvalidSchema,
@@ -105,7 +109,7 @@ def test_each_attempt_has_numbers_of_its_own(catalog, monkeypatch):
 
 
 def test_an_attempt_takes_no_number_of_the_next_one(catalog, monkeypatch):
-    monkeypatch.setattr(shares, "FILES_OF_AN_ATTEMPT", 2)
+    monkeypatch.setattr(distributed_write, "FILES_OF_AN_ATTEMPT", 2)
     data = pa.table({"p": [1, 2, 3]})
     with catalog.writer("w", "db") as writer:
         tx = writer.transaction()

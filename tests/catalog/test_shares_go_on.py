@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit.sharing import Sharing, begun, go_on
+from lakelog.catalog.commit.distributed_write import Sharing, begun, go_on
 from lakelog.errors import EpochChanged, FencedError
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.data import parquet
 from lakelog.catalog.format.statistics import bound_type, decode_bounds, parse_bound_type
-from lakelog.catalog.log import build, piece_sink
+from lakelog.catalog.log import build, checkpoint_files
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.statistics import table_statistics
 from lakelog.testing.keys import log_keys
@@ -102,7 +102,7 @@ def test_what_is_known_is_the_same_however_it_was_read(catalog, store, rows, bat
     assert all(bool(part) == (rows == 2 or place % 2 == 0) for place, part in enumerate(expected))
     transactions = log_keys(store, "transaction")
     for spill in (1 << 20, 0):
-        with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", spill):
+        with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", spill):
             catalog.writer("w", "db").checkpoint()
         bodies = {key: store.get(key) for key in transactions}
         store.delete(transactions)  # so that the checkpoint alone says it

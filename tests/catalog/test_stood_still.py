@@ -9,7 +9,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.log.moments import Moment
+from lakelog.catalog.log.build import Moment
 from lakelog.errors import LakelogError, ObjectExists, StorageError, TransactionExpired
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.testing.counting import CountingStore

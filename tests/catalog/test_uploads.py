@@ -13,8 +13,8 @@ import time
 import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit import uploads as module
-from lakelog.catalog.commit.uploads import AT_ONCE, Uploads
+from lakelog.catalog.commit import data_files as module
+from lakelog.catalog.commit.data_files import AT_ONCE, Uploads
 from lakelog.errors import LakelogError, ObjectExists, StorageError, UsageError
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore

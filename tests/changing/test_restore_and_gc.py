@@ -123,12 +123,12 @@ def test_what_was_removed_long_ago_is_named_before_it_comes_back(world):
     restore(world, before)
     assert operations(world)[-2:] == ["maintenance", "overwrite"]
     assert world.rows() == [1]
-    keeping = world.catalog.history("weather").to_pylist()[-2]
-    assert "lakelog.keeps" in keeping["summary"]
-    assert (keeping["rows_added"], keeping["rows_removed"]) == (1, 1)
-    since = {"oslo": keeping["revision"] - 1}
-    assert world.rows(as_of=since) == world.rows(as_of={"oslo": keeping["revision"]}) == [2]
-    until = {"oslo": keeping["revision"]}
+    execute_change = world.catalog.history("weather").to_pylist()[-2]
+    assert "lakelog.keeps" in execute_change["summary"]
+    assert (execute_change["rows_added"], execute_change["rows_removed"]) == (1, 1)
+    since = {"oslo": execute_change["revision"] - 1}
+    assert world.rows(as_of=since) == world.rows(as_of={"oslo": execute_change["revision"]}) == [2]
+    until = {"oslo": execute_change["revision"]}
     assert world.catalog.changes("weather", "hourly", since, until).read_all().num_rows == 0
 
 
@@ -175,9 +175,9 @@ def test_who_commits_between_the_two_stops_it(world):
 
 
 def test_files_without_end_are_named_in_several_commits(world, monkeypatch):
-    from lakelog.catalog.commit import keeping
+    from lakelog.catalog.commit import execute_change
 
-    monkeypatch.setattr(keeping, "_AT_ONCE", 4)
+    monkeypatch.setattr(execute_change, "_AT_ONCE", 4)
     paths = [world.write(value) for value in range(5)]
     before = world.token
     world.catalog.drop("weather", "hourly", execute=True)

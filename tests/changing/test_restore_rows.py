@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from changing_cases import World
-from lakelog.catalog.read.agreeing import ConflictWarning
+from lakelog.catalog.read.cut_tables import ConflictWarning
 from lakelog.errors import (
     ColumnsChanged,
     FileNotLive,

@@ -12,7 +12,7 @@ import lakelog
 import pyarrow as pa
 import pytest
 from cli_cases import TOKEN, body
-from lakelog.catalog.log import checkpoint, piece_sink
+from lakelog.catalog.log import checkpoint, checkpoint_files
 from lakelog.store import open_store
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
 from own_files import add_own
@@ -60,7 +60,7 @@ def test_a_part_of_the_names_that_cannot_be_listed_is_told_and_ends_with_5(cli, 
     log.commit(schema_action("bad"), schema_action("good"))
     with (
         mock.patch.object(checkpoint, "ROWS_PER_SEGMENT", 1),
-        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+        mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0),
     ):
         held = log.checkpoint()
     store = open_store(str(tmp_path))

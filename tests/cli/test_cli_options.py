@@ -6,7 +6,7 @@ import argparse
 import datetime as dt
 
 import pytest
-from lakelog.catalog.points import point_in_time
+from lakelog.catalog.read.points_in_time import point_in_time
 from lakelog.cli import options
 from lakelog.errors import NaiveTime, UsageError
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from evolution_cases import INT, TEXT, Lake, same_in_every_engine, write
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.read.agreeing import ConflictWarning
+from lakelog.catalog.read.cut_tables import ConflictWarning
 from lakelog.errors import (
     CapabilityMissing,
     SchemaConflict,

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog import open_catalog
-from lakelog.catalog.commit.shares import write_part
-from lakelog.catalog.commit.sharing import Sharing
+from lakelog.catalog.commit.distributed_write import Sharing, write_part
 from lakelog.errors import OperationInvalid, UsageError
 
 INT = pa.int64()

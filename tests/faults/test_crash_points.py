@@ -44,7 +44,7 @@ READS = frozenset({"get", "list", "head"})
 @pytest.fixture(autouse=True)
 def spilling(monkeypatch):
     """Every segment of a checkpoint is an object of its own: more requests to break off."""
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint_files.SPILL_FROM_BYTES", 0)
 
 
 @cache

@@ -174,7 +174,7 @@ def ways(moto):
 @pytest.fixture
 def lake(ways, monkeypatch):
     """Its checkpoints have their segments as objects, which are read one by one."""
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint_files.SPILL_FROM_BYTES", 0)
     lake = Lake(*ways, f"db-{secrets.token_hex(4)}")
     yield lake
     lake.calm()

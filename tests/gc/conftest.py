@@ -331,7 +331,7 @@ def any_lake(request: pytest.FixtureRequest) -> Lake:
 @pytest.fixture
 def spilling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every segment becomes an object of its own."""
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint_files.SPILL_FROM_BYTES", 0)
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_a_lower_incarnation_goes_whole(rebuilt):
 
 
 def test_segments_of_a_lower_incarnation_stay_with_its_checkpoints(lake, monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint_files.SPILL_FROM_BYTES", 0)
     with lake.writer() as writer:
         lake.commit(writer, 0)
         writer.checkpoint()

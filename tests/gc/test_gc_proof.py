@@ -19,7 +19,7 @@ from lakelog.catalog.format.segments import (
     SCHEMAS_COLUMNS,
     STATISTICS,
 )
-from lakelog.catalog.log import checkpoint, piece_sink
+from lakelog.catalog.log import checkpoint, checkpoint_files
 from lakelog.errors import CorruptObject, ForeignLog, LostTail
 from lakelog.gc import execute_prune, plan_prune
 from own_files import add_own
@@ -51,7 +51,7 @@ def log(lake):
 
 def put_lie(lake, monkeypatch, kind, change):
     """Write the checkpoint of the newest revision anew, with other rows of one kind."""
-    honest = piece_sink.PieceSink.write
+    honest = checkpoint_files.PieceSink.write
 
     def write(self, found, rows, *rest, **named):
         honest(self, found, change(rows) if found == kind else rows, *rest, **named)
@@ -59,7 +59,7 @@ def put_lie(lake, monkeypatch, kind, change):
     lake.store.delete([lake.log_key("c3")])
     state = lake.log().load(3)
     with monkeypatch.context() as patch:
-        patch.setattr(piece_sink.PieceSink, "write", write)
+        patch.setattr(checkpoint_files.PieceSink, "write", write)
         encoded = checkpoint.encode_state(state)
     lake.store.put(LOG + encoded.name, encoded.body)
     assert not encoded.segments

@@ -80,7 +80,7 @@ def test_a_checkpoint_at_each_boundary_of_a_prune(
     make_memory_lake, hooked, monkeypatch, who, count
 ):
     """A writer of long ago, or of now, writes one while prune takes segments of checkpoint 1."""
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint_files.SPILL_FROM_BYTES", 0)
     requests = checkpoint_beside_prune(make_memory_lake, hooked, who, NEVER)
     assert requests > 30
     for number in some(who, range(requests), count):
@@ -104,7 +104,7 @@ def prune_beside_checkpoint(make_memory_lake, hooked, who, number):
 
 @pytest.mark.parametrize("who", ["old", "new"])
 def test_a_prune_at_each_boundary_of_a_checkpoint(make_memory_lake, hooked, monkeypatch, who):
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint_files.SPILL_FROM_BYTES", 0)
     requests = prune_beside_checkpoint(make_memory_lake, hooked, who, NEVER)
     assert requests >= 2
     for number in range(requests):

@@ -12,9 +12,8 @@ from lakelog.catalog.format.objects import (
     decode_transaction,
 )
 from lakelog.catalog.format.pieces import Piece, open_segment
-from lakelog.catalog.log.checkpoint_state import state_of_checkpoint
 from lakelog.catalog.log.replay import apply
-from lakelog.catalog.log.state import State, empty_state
+from lakelog.catalog.log.state import State, empty_state, state_of_checkpoint
 from lakelog.catalog.read.statistics import table_statistics
 
 ROOT = Path(__file__).parents[2]

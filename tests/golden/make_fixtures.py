@@ -27,7 +27,7 @@ from lakelog.catalog.format.names import LOCATIONS, LogObject, path_at, rebuilt_
 from lakelog.catalog.format.objects import decode_transaction, encode_transaction
 from lakelog.catalog.format.schema import column_id, column_of, encode_schema
 from lakelog.catalog.format.statistics import bound_type, encode_bound
-from lakelog.catalog.log import build, merge, piece_sink
+from lakelog.catalog.log import build, checkpoint_files, merge
 from lakelog.catalog.log.build import Intent, build_transaction, identity_action
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.replay import apply
@@ -252,7 +252,7 @@ def make_objects(folder: Path) -> None:
     log.commit("forget", log.intent(wire.Action(forget=forget)))
     # The run of the checkpoint before stays, with dead rows; what is new becomes objects.
     with (
-        tuned(piece_sink, "SPILL_FROM_BYTES", 0),
+        tuned(checkpoint_files, "SPILL_FROM_BYTES", 0),
         tuned(merge, "GROWTH", 0),
         tuned(merge, "DEAD_PART", 0),
     ):

@@ -24,10 +24,10 @@ from independent_verdict import (
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.data.hidden import Bitmaps
 from lakelog.catalog.log.deletes import message_of
+from lakelog.catalog.read.cut_tables import listed_tables
 from lakelog.catalog.read.hidden import bitmap_of, held_by
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.statistics import table_statistics
-from lakelog.catalog.read.tables import listed_tables
 from lakelog.errors import (
     CorruptError,
     ForkError,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from fixture_catalog import dump
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data import parquet
-from lakelog.catalog.log import build, piece_sink
+from lakelog.catalog.log import build, checkpoint_files
 from lakelog.errors import SchemaConflict, TableNotFound, UsageError
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
@@ -150,7 +150,7 @@ def random_catalog(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> Ca
     for _ in range(rng.randint(1, 4)):
         name = rng.choice(["EWR", "JFK"])
         monkeypatch.setattr(build, "BATCH_FROM_FILES", rng.choice([0, 256]))
-        monkeypatch.setattr(piece_sink, "SPILL_FROM_BYTES", rng.choice([0, 4_000, 1 << 20]))
+        monkeypatch.setattr(checkpoint_files, "SPILL_FROM_BYTES", rng.choice([0, 4_000, 1 << 20]))
         every = rng.choice([0, 2, 5])
         shared = rng.random() < 0.3
         with catalog.writer(name, DATABASE, shared=shared, checkpoint_every=every) as writer:

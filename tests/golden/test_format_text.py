@@ -23,7 +23,7 @@ from lakelog.catalog.format import (
 from lakelog.catalog.format.footer import FLOATS, FooterMetadata, encode_footer
 from lakelog.catalog.format.schema import widen
 from lakelog.catalog.format.statistics import MAX_BOUND_BYTES, bound_type
-from lakelog.catalog.log import merge, piece_sink
+from lakelog.catalog.log import checkpoint_files, merge
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_links_within_the_text_hold() -> None:
         ("longer than 2^20 characters", cut.MAX_TOKEN_CHARS == 1 << 20),
         ("`ll1-`", cut.PREFIX == "ll1-"),
         ("at most 131,072 rows", segments.ROWS_PER_SEGMENT == 131_072),
-        ("pieces over 32 KiB as objects", piece_sink.SPILL_FROM_BYTES == 32 << 10),
+        ("pieces over 32 KiB as objects", checkpoint_files.SPILL_FROM_BYTES == 32 << 10),
         ("dead rows stay below a fifth", merge.DEAD_PART == 5),
         ("SHOULD have at most 64 bytes", MAX_BOUND_BYTES == 64),
         ("the sum is more than 2 GiB", ipc_sizes.MAX_DECODED_BYTES == 2 << 30),

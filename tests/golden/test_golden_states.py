@@ -11,11 +11,11 @@ from golden_objects import CHAIN, decoded, loaded, one, replayed, said_by
 from lakelog.catalog.format.deletes import bitmaps_of, decode_bitmap
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.names import rebuilt_slot_uuid
+from lakelog.catalog.log.admission import check_writer_features
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.features import check_writer_features
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.log.state import empty_state
-from lakelog.catalog.read.tombstones import columns_of
+from lakelog.catalog.read.hidden import columns_of
 from lakelog.errors import BrokenChain, UnsupportedFeature
 
 

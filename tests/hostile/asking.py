@@ -12,10 +12,10 @@ from corpus import FOLDER, SEGMENTS, grown_log
 from decoded_once import decoded_once
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.read.cut_tables import TablesWarning
 from lakelog.catalog.read.history_table import history_for_users
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.statistics import StatisticsWarning
-from lakelog.catalog.read.tables import TablesWarning
 from lakelog.errors import CorruptObject, LakelogError
 from lakelog.gc import plan_gc
 from lakelog.rebuild.check import check

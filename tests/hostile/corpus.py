@@ -23,7 +23,7 @@ from lakelog.catalog.format.frame import (
     encode_frame,
 )
 from lakelog.catalog.format.names import deletes_path, log_folder, segments_folder
-from lakelog.catalog.log import build, piece_sink
+from lakelog.catalog.log import build, checkpoint_files
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.testing.logs import LogBuilder, add_action, numbered, remove_action, schema_action
 from loose import Loose
@@ -169,7 +169,7 @@ def grown_log(spill_from: int, *, changing: bool = False) -> LogBuilder:
     Args:
         changing: With definitions, tombstones and row deletes.
     """
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", spill_from):
+    with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", spill_from):
         log = LogBuilder()
         paths = [f"data/p/{number:02d}.parquet" for number in range(14)]
         log.commit(

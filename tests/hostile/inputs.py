@@ -34,8 +34,8 @@ from lakelog.catalog.format.segments import (
     decode_segment,
 )
 from lakelog.catalog.log.checkpoint_files import decode_describing
-from lakelog.catalog.log.checkpoint_state import state_of_checkpoint
 from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.state import state_of_checkpoint
 from lakelog.catalog.snapshot import Snapshot
 from lakelog.catalog.wire import lakelog_segment_pb2 as segment_wire
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
@@ -226,7 +226,7 @@ class Inputs:
         seed = self.corpus.segments[piece.name]
         message, attachments = seed.parts()
         body = seed.signed(spoil_message(message, source, []), attachments)
-        found = open_segment(body, _meaning(piece, body), seed.log)
+        found = open_segment(body, _operation_guard(piece, body), seed.log)
         assert bytes(found) == attachments
         return set()
 
@@ -241,7 +241,7 @@ class Inputs:
             decode_checkpoint(body, seed.key)
         else:
             piece = next(piece for piece in self.corpus.pieces if piece.where == seed.key)
-            open_segment(body, _meaning(piece, body), seed.log)
+            open_segment(body, _operation_guard(piece, body), seed.log)
         return set()
 
     def row_deletes(self, source: random.Random) -> Refused:
@@ -340,7 +340,7 @@ def _of_rows(piece: Piece, rows: int) -> segment_wire.Segment:
     return found
 
 
-def _meaning(piece: Piece, body: bytes) -> Piece:
+def _operation_guard(piece: Piece, body: bytes) -> Piece:
     """A reference to these very bytes."""
     return replace(piece, digest=body[48:80], length=len(body))
 

@@ -19,7 +19,7 @@ from corpus import SEGMENTS
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format import segments
 from lakelog.catalog.format.names import mirror_key
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.errors import BrokenChain, CorruptError, CorruptObject, MissingTransaction
@@ -234,7 +234,7 @@ def test_spoiled_statistics_never_cost_rows(lake, how):
     """Real rows of real files, beside statistics of which nothing is left."""
     honest = lake.catalog.snapshot("db").to_arrow("t")
     with (
-        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+        mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0),
         lake.catalog.writer("w", "db", checkpoint_every=0) as writer,
     ):
         writer.checkpoint()

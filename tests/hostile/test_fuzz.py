@@ -63,14 +63,14 @@ def test_a_million_hostile_objects(tmp_path, part):
 
 
 GUARDS = {
-    "the columns of segments": "segment_bytes._check_columns = lambda *_: None",
-    "the values in segments": "segment_bytes._check_values = lambda *_: None",
-    "the order of statistics": "statistics_form._ascends = lambda *_: True",
+    "the columns of segments": "segments._check_columns = lambda *_: None",
+    "the values in segments": "segments._check_values = lambda *_: None",
+    "the order of statistics": "statistics_rows._ascends = lambda *_: True",
 }
 WITHOUT = """
 import sys; sys.path.insert(0, sys.argv[1])
 import fuzz
-from lakelog.catalog.format import segment_bytes, statistics_form
+from lakelog.catalog.format import segments, statistics_rows
 
 fuzzer = fuzz.Fuzzer(0)
 GUARD

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lakelog import open_catalog
-from lakelog.catalog.read.agreeing import ConflictWarning
+from lakelog.catalog.read.cut_tables import ConflictWarning
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from key_model import Model
+from lakelog.catalog.commit import upserting
 from lakelog.catalog.data import key_rows
-from lakelog.catalog.read import key_matches
 from sample import examples
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a seed can't be made simpler
@@ -26,7 +26,7 @@ def test_every_engine_reads_the_newest_row_of_each_key(seed, tmp_path_factory, m
     monkeypatch.setattr(key_rows, "MOST_ROWS", rng.choice([3, 10, 1 << 20]))
     monkeypatch.setattr(key_rows, "_FEW", rng.choice([0, 1, 4]))
     monkeypatch.setattr(key_rows, "_PIECE", rng.choice([1, 5, 1 << 20]))
-    monkeypatch.setattr(key_matches, "_PIECE", rng.choice([1, 5, 1 << 20]))
+    monkeypatch.setattr(upserting, "_PIECE", rng.choice([1, 5, 1 << 20]))
     folder: Path = tmp_path_factory.mktemp("keys")
     model = Model(rng, folder)
     for _ in range(12):

@@ -52,7 +52,7 @@ def test_public_names_are_there_when_asked_for():
 APPEND = """
 import json, sys
 import lakelog
-from lakelog.catalog.commit.spots import NewFile
+from lakelog.catalog.commit.adopt import NewFile
 with lakelog.open_catalog(sys.argv[1]).writer("w", "db") as writer:
     for name in sys.argv[2:]:
         with writer.transaction() as tx:

@@ -66,10 +66,10 @@ def any_header_will_do() -> Any:
     """A filter by another hash is read as one by xxHash."""
     import re
 
-    from lakelog.catalog.format import bloom
+    from lakelog.catalog.read import blooms
 
     anything = re.compile(rb"\x15([\x80-\xff]{0,4}[\x00-\x7f]).{12}\x00", re.S)
-    return mock.patch.object(bloom, "_HEADER", anything)
+    return mock.patch.object(blooms, "_HEADER", anything)
 
 
 @plant(READS)

@@ -65,18 +65,18 @@ def restored_files_are_not_looked_for() -> Any:
 @plant(GC + "::test_a_point_that_is_pruned_while_it_is_gone_back_to_is_told")
 def restore_trusts_the_point_to_stay() -> Any:
     """Files come back whether or not the revision gone back to is still retained."""
-    from lakelog.catalog.commit import keeping
+    from lakelog.catalog.commit import execute_change
 
-    return mock.patch.object(keeping, "_refuse_pruned", return_value=None)
+    return mock.patch.object(execute_change, "_refuse_pruned", return_value=None)
 
 
 @plant(GC + "::test_a_point_that_is_pruned_after_its_files_are_named_again_may_go")
 def restore_names_nothing_before() -> Any:
     """Files that were removed long ago come back without being named in between."""
-    from lakelog.catalog.commit import execute_change, keeping
+    from lakelog.catalog.commit import execute_change
 
     def hasty(session: Any, prepared: Any, intent: Any, log: Any) -> Any:
-        return keeping.Kept(prepared.head.digest, session.clocks.now())
+        return execute_change.Kept(prepared.head.digest, session.clocks.now())
 
     return mock.patch.object(execute_change, "keep_files", hasty)
 
@@ -100,15 +100,15 @@ def gc_reads_no_further_than_its_listing() -> Any:
 @plant(CHANGES + "::test_rewrites_give_none")
 def changes_show_rewritten_rows() -> Any:
     """Rows that a compaction only moved are deleted and inserted."""
-    from lakelog.catalog.log import steps
+    from lakelog.catalog.log import changelog
 
-    return mock.patch.object(steps, "REWRITES", frozenset())
+    return mock.patch.object(changelog, "REWRITES", frozenset())
 
 
 @plant(CHANGES + "::test_what_calls_itself_a_rewrite_and_has_other_rows_is_shown")
 def whatever_calls_itself_a_rewrite_is_one() -> Any:
     """A commit with other rows is no change, if it says so."""
-    from lakelog.catalog.log.steps import Steps
+    from lakelog.catalog.log.changelog import Steps
 
     def all_of_them(self: Any, facts: Any, at: Any, events: Any) -> Any:
         return events["revision"]

@@ -11,7 +11,7 @@ from planting import plant
 @plant("tests/catalog/test_stood_still.py")
 def ages_by_the_steady_clock_alone() -> Any:
     """A machine that was paused takes what it knows of the log for fresh."""
-    from lakelog.catalog.log.moments import Moment
+    from lakelog.catalog.log.build import Moment
 
     return mock.patch.object(Moment, "age_s", lambda self, now: now.steady_s - self.steady_s)
 
@@ -19,7 +19,7 @@ def ages_by_the_steady_clock_alone() -> Any:
 @plant("tests/catalog/test_stood_still.py")
 def ages_by_both_own_clocks() -> Any:
     """The store's clock is not asked how long a machine was away whose own clocks stood still."""
-    from lakelog.catalog.log.moments import Moment
+    from lakelog.catalog.log.build import Moment
 
     def age_s(self: Moment, now: Moment) -> float:
         return max(now.steady_s - self.steady_s, now.wall_s - self.wall_s)
@@ -44,9 +44,9 @@ def ages_are_not_asked_for_after_the_put() -> Any:
 @plant("tests/catalog/test_stood_still.py")
 def files_that_are_gone_are_committed() -> Any:
     """A commit is acknowledged although gc has taken its files meanwhile."""
-    from lakelog.catalog.commit.standing import Standing
+    from lakelog.catalog.commit.committer import Verification
 
-    return mock.patch.object(Standing, "_gone", return_value=[])
+    return mock.patch.object(Verification, "_gone", return_value=[])
 
 
 @plant("tests/catalog/test_stood_still.py tests/catalog/test_checkpointing.py")
@@ -111,7 +111,7 @@ def old_bases_are_new() -> Any:
 @plant("tests/catalog/test_stood_still.py::test_of_adopted_files_the_oldest_counts")
 def the_last_adopted_file_counts() -> Any:
     """Of the files that are added only the last one's age is asked for at the commit."""
-    from lakelog.catalog.log.moments import Moment
+    from lakelog.catalog.log.build import Moment
 
     return mock.patch.object(Moment, "or_before", lambda self, other: self)
 

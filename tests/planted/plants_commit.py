@@ -11,7 +11,7 @@ from planting import plant
 @plant("tests/catalog/test_plain_commits.py")
 def plain_believes_its_put() -> Any:
     """A plain store's commit stands on the PUT's answer."""
-    from lakelog.catalog.commit.publish import Publisher
+    from lakelog.catalog.commit.committer import Publisher
 
     def put(self: Any, attempt: Any) -> bool:
         self._attempts.sends(attempt)
@@ -24,7 +24,7 @@ def plain_believes_its_put() -> Any:
 @plant("tests/catalog/test_lost_answers.py")
 def exclusive_never_reads_back() -> Any:
     """'exists' after a lost answer is a lost race."""
-    from lakelog.catalog.commit.publish import Publisher
+    from lakelog.catalog.commit.committer import Publisher
 
     return mock.patch.object(Publisher, "_read_back", return_value=False)
 
@@ -72,7 +72,7 @@ def application_versions_ignored() -> Any:
 @plant("tests/faults/test_crash_points.py")
 def no_answer_is_a_refusal() -> Any:
     """A put without an answer is taken for one that wrote nothing."""
-    from lakelog.catalog.commit.publish import Publisher
+    from lakelog.catalog.commit.committer import Publisher
 
     def no_answer(self: Any, error: Any, unsent: Any, key: str, **_: Any) -> None:
         self._attempts.refused(unsent)
@@ -135,20 +135,20 @@ def forked_processes_commit() -> Any:
 @plant("tests/catalog/test_doubled.py::test_copies_write_no_two_files_of_one_name")
 def data_files_overwrite() -> Any:
     """Of two transactions with one id the second overwrites the first's data file."""
-    from lakelog.catalog.commit import transaction
+    from lakelog.catalog.commit import base_transaction
 
     def put(session: Any, key: str, body: bytes) -> None:
         session.store.put(key, body)
 
-    return mock.patch.object(transaction, "put_data", put)
+    return mock.patch.object(base_transaction, "put_data", put)
 
 
 @plant("tests/catalog/test_doubled.py")
 def any_transaction_of_the_id_is_ours() -> Any:
     """A doubled process is told of success where its twin has committed something else."""
-    from lakelog.catalog.commit.standing import Standing
+    from lakelog.catalog.commit.committer import Verification
 
-    return mock.patch.object(Standing, "found", Standing.stands)
+    return mock.patch.object(Verification, "of_row", Verification.of_own)
 
 
 @plant("tests/catalog/test_doubled.py")
@@ -157,7 +157,7 @@ def twins_go_on() -> Any:
     from lakelog.catalog.commit.committer import Committer
 
     def found(self: Any, intent: Any, row: Any, results: Any) -> None:
-        results[intent.transaction_id] = self._standing.found(self.state, intent, row)
+        results[intent.transaction_id] = self._verification.of_row(self.state, intent, row)
 
     return mock.patch.object(Committer, "_found", found)
 
@@ -165,9 +165,9 @@ def twins_go_on() -> Any:
 @plant("tests/catalog/test_data_puts.py")
 def large_data_files_overwrite() -> Any:
     """A data file that goes in parts overwrites another of its name."""
-    from lakelog.catalog.commit import data_file
+    from lakelog.catalog.commit import data_files
 
-    return mock.patch.object(data_file, "refuse_taken", return_value=None)
+    return mock.patch.object(data_files, "refuse_taken", return_value=None)
 
 
 # --- Plain stores ---------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def segments_have_names_of_before() -> Any:
 @plant("tests/catalog/test_plain_commits.py")
 def plain_heads_are_unrivalled() -> Any:
     """On a plain store a commit follows a head that has a rival by now."""
-    from lakelog.catalog.commit.publish import Publisher
+    from lakelog.catalog.commit.committer import Publisher
 
     real = Publisher._plain
 
@@ -285,9 +285,9 @@ def twins_are_added() -> Any:
 @plant("tests/catalog/test_room.py")
 def room_without_end() -> Any:
     """What doesn't fit into a transaction is found out at the commit, after the uploads."""
-    from lakelog.catalog.commit.room import Room
+    from lakelog.catalog.commit.operation_guard import MessageSize
 
-    return mock.patch.object(Room, "check", return_value=(0, 0))
+    return mock.patch.object(MessageSize, "check", return_value=(0, 0))
 
 
 @plant("tests/catalog/test_commit_protocol.py")

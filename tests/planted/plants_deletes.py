@@ -70,7 +70,7 @@ def rows_are_counted_from_what_is_read() -> Any:
 @plant("tests/catalog/test_deletes.py")
 def null_is_deleted() -> Any:
     """Rows for which a predicate is null go."""
-    from lakelog.catalog.read.tombstones import TombstoneFilter
+    from lakelog.catalog.read.hidden import TombstoneFilter
     from lakelog.catalog.where import arrow
 
     real, mask = TombstoneFilter.true_of, arrow.mask
@@ -114,16 +114,16 @@ def checkpoints_forget_deletes() -> Any:
 @plant("tests/catalog/test_deletes.py")
 def names_alone_tell_tombstones_of_columns() -> Any:
     """A column that was dropped is taken for the one that has its name now."""
-    from lakelog.catalog.read import tombstones
+    from lakelog.catalog.read import hidden
 
-    real = tombstones.shown
+    real = hidden.shown
 
     def by_name(own: Any, definition: Any) -> Any:
         found = real(own, definition)
         there = {name: name for name in found.schema.names if name in own.names}
         return replace(found, stored={**found.stored, **there})
 
-    return mock.patch.object(tombstones, "shown", by_name)
+    return mock.patch.object(hidden, "shown", by_name)
 
 
 @plant("tests/catalog/test_deletes.py")

@@ -188,7 +188,7 @@ def refs_are_overlooked() -> Any:
 @plant("tests/gc/test_gc_proof.py")
 def prune_compares_no_statistics() -> Any:
     """A checkpoint with wrong statistics becomes the only base of a log."""
-    from lakelog.catalog.log.differences import differences
+    from lakelog.catalog.read.statistics import differences
     from lakelog.gc import prune
 
     return mock.patch.object(prune, "all_differences", differences)

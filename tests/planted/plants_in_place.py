@@ -11,9 +11,9 @@ from planting import plant
 @plant("tests/catalog/test_in_place_adding.py")
 def files_of_the_lake_get_another_name() -> Any:
     """A file below the writer's own `data/` is named by its URL: gc takes it for unnamed."""
-    from lakelog.catalog.commit import spots
+    from lakelog.catalog.commit import adopt
 
-    return mock.patch.object(spots, "place_below", return_value=None)
+    return mock.patch.object(adopt, "place_below", return_value=None)
 
 
 @plant("tests/catalog/test_in_place_adding.py")
@@ -36,7 +36,7 @@ def links_are_names_of_their_own() -> Any:
 @plant("tests/catalog/test_in_place.py")
 def checkpoints_forget_places() -> Any:
     """A checkpoint doesn't know the locations of its state."""
-    from lakelog.catalog.log import checkpoint_state
+    from lakelog.catalog.log import state
 
     def without(decoded: Any, writer: str, database: str) -> Any:
         found = real(decoded, writer, database)
@@ -45,5 +45,5 @@ def checkpoints_forget_places() -> Any:
 
     from lakelog.catalog.read import log_reader
 
-    real = checkpoint_state.state_of_checkpoint
+    real = state.state_of_checkpoint
     return mock.patch.object(log_reader, "state_of_checkpoint", without)

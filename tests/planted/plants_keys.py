@@ -15,15 +15,15 @@ _KEYS = "tests/keys/test_keys.py"
 @plant(f"{_KEYS}::test_files_that_are_skipped_count_all_the_same")
 def files_that_are_skipped_do_not_take_part() -> Any:
     """Keys are resolved among the files that are asked for alone."""
-    from lakelog.catalog.read import key_ranges
+    from lakelog.catalog.read import keys
 
-    real = key_ranges.KeyRanges.groups
+    real = keys.KeyRanges.groups
 
     def groups(self: Any, wanted: np.ndarray) -> list[np.ndarray]:
         found = [each[wanted[each]] for each in real(self, wanted)]
         return [each for each in found if len(each)]
 
-    return mock.patch.object(key_ranges.KeyRanges, "groups", groups)
+    return mock.patch.object(keys.KeyRanges, "groups", groups)
 
 
 @plant(f"{_KEYS}::test_a_deleted_row_brings_no_older_one_back")
@@ -33,8 +33,8 @@ def a_deleted_row_brings_an_older_one_back() -> Any:
     from lakelog.catalog.data.hidden import Bitmaps
     from lakelog.catalog.data.scan import Projection, read_projected
     from lakelog.catalog.read import keys
-    from lakelog.catalog.read.asked import Asked
     from lakelog.catalog.read.hidden import with_deletes
+    from lakelog.catalog.read.scan_request import Asked
 
     real = keys.TableKeys._parts
 
@@ -105,21 +105,21 @@ def nulls_are_a_key() -> Any:
 @plant(f"{_KEYS}::test_a_file_that_may_hold_a_key_twice_is_looked_into")
 def every_file_is_taken_to_hold_each_key_once() -> Any:
     """Marks are not looked at."""
-    from lakelog.catalog.read import key_ranges
+    from lakelog.catalog.read import keys
 
-    return mock.patch.object(key_ranges, "_holds_once", return_value=True)
+    return mock.patch.object(keys, "_holds_once", return_value=True)
 
 
 @plant(f"{_KEYS}::test_a_mark_means_nothing_for_another_key")
 def a_mark_counts_whatever_the_key() -> Any:
     """A file that holds one key once is taken to hold any other so."""
     from lakelog.catalog.format.schema import once_columns
-    from lakelog.catalog.read import key_ranges
+    from lakelog.catalog.read import keys
 
     def holds_once(shown: Any, target: pa.Schema) -> bool:
         return bool(once_columns(shown.own))
 
-    return mock.patch.object(key_ranges, "_holds_once", holds_once)
+    return mock.patch.object(keys, "_holds_once", holds_once)
 
 
 @plant(f"{_KEYS}::test_rows_are_found_in_whatever_passes")

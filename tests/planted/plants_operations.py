@@ -12,15 +12,15 @@ from planting import plant
 @plant("tests/catalog/test_operations.py::test_an_overwrite_takes_out_reads_or_leaves_each_file")
 def overwrites_forget_other_rows() -> Any:
     """Of a file that holds rows to be replaced and others, the others go too."""
-    from lakelog.catalog.commit import operations
+    from lakelog.catalog.commit import transaction
 
-    return mock.patch.object(operations, "staying", return_value=())
+    return mock.patch.object(transaction, "staying", return_value=())
 
 
 @plant("tests/catalog/test_operations.py::test_rows_for_which_a_predicate_is_null_stay")
 def rows_without_an_answer_go() -> Any:
     """Rows for which a predicate is null are replaced, as if it were true."""
-    from lakelog.catalog.commit import row_streams
+    from lakelog.catalog.commit import inputs
     from lakelog.catalog.where.arrow import mask
 
     def meets(wanted: Any, batch: Any) -> Any:
@@ -28,7 +28,7 @@ def rows_without_an_answer_go() -> Any:
 
         return np.array([said is not False for said in mask(wanted.predicate, batch).to_pylist()])
 
-    return mock.patch.object(row_streams, "meets", meets)
+    return mock.patch.object(inputs, "meets", meets)
 
 
 @plant(
@@ -50,9 +50,9 @@ def expressions_take_whole_files() -> Any:
 @plant("tests/catalog/test_operations.py::test_half_an_overwrite_is_never_committed")
 def half_an_overwrite_commits() -> Any:
     """A transaction in which an overwrite broke off can be committed."""
-    from lakelog.catalog.commit.meaning import Meaning
+    from lakelog.catalog.commit.operation_guard import OperationGuard
 
-    return mock.patch.object(Meaning, "check_whole", return_value=None)
+    return mock.patch.object(OperationGuard, "check_whole", return_value=None)
 
 
 @plant("tests/catalog/test_operation_pairs.py::test_operations_that_do_not_meet_both_commit")
@@ -82,7 +82,7 @@ def conflicts_end_at_a_checkpoint() -> Any:
 @plant("tests/catalog/test_operations.py::test_a_wider_column_that_came_meanwhile_is_a_conflict")
 def predicates_mean_what_they_meant() -> Any:
     """A file that came since is judged by a predicate bound to types from before it."""
-    from lakelog.catalog.read.came_since import AskedRows
+    from lakelog.catalog.read.delete_plan import AskedRows
 
     real: Callable[..., Any] = AskedRows.bound
     return mock.patch.object(AskedRows, "bound", lambda self, more=(): real(self))
@@ -96,12 +96,12 @@ def nobody_waits_for_what_is_beside_it() -> Any:
     return mock.patch.object(admission, "has_to_wait", return_value=False)
 
 
-@plant("tests/catalog/test_operations.py::test_a_rewrite_puts_rows_together")
+@plant("tests/catalog/test_transaction.py::test_a_rewrite_puts_rows_together")
 def rewrites_lose_duplicates() -> Any:
     """Of rows that are equal a rewrite keeps one."""
-    from lakelog.catalog.commit import operations
+    from lakelog.catalog.commit import transaction
 
-    real = operations.in_order
+    real = transaction.in_order
 
     def unique(batches: Any, schema: Any, *rest: Any) -> Any:
         import pyarrow as pa
@@ -109,7 +109,7 @@ def rewrites_lose_duplicates() -> Any:
         rows = pa.Table.from_batches(real(batches, schema, *rest), schema)
         return iter(rows.group_by(rows.schema.names).aggregate([]).to_batches())
 
-    return mock.patch.object(operations, "in_order", unique)
+    return mock.patch.object(transaction, "in_order", unique)
 
 
 @plant("tests/catalog/test_operations.py::test_a_rewrite_that_changes_rows_is_refused")
@@ -133,12 +133,12 @@ def writes_that_broke_off_are_forgotten() -> Any:
     """A transaction goes on without files that were put for it."""
     from contextlib import nullcontext
 
-    from lakelog.catalog.commit.meaning import Meaning
+    from lakelog.catalog.commit.operation_guard import OperationGuard
 
     def doing(self: Any, *_: Any) -> Any:
         return nullcontext()
 
-    return mock.patch.object(Meaning, "doing", doing)
+    return mock.patch.object(OperationGuard, "doing", doing)
 
 
 @plant(

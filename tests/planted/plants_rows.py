@@ -67,9 +67,9 @@ def floats_of_added_files_are_believed() -> Any:
 @plant("tests/rebuild/test_check_and_repair.py::test_a_checkpoint_that_denies_nan_is_found")
 def denied_nan_is_no_difference() -> Any:
     """A checkpoint that says more of NaN than the log below it is taken for sound."""
-    from lakelog.catalog.read import statistics_differences
+    from lakelog.catalog.read import statistics
 
-    return mock.patch.object(statistics_differences, "NO_NAN", 0)
+    return mock.patch.object(statistics, "NO_NAN", 0)
 
 
 @plant("tests/catalog/test_scan.py::test_a_flipped_bit_that_is_another_value_is_named")

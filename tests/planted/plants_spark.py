@@ -109,7 +109,7 @@ def each_branch_counts_from_the_first_file() -> Any:
 @plant("tests/where/test_judged.py")
 def files_are_judged_in_the_order_of_the_log() -> Any:
     """What is known of one file is taken for another's: files are read in the order of commits."""
-    from lakelog.catalog.read.judged import JudgedFiles
+    from lakelog.catalog.read.file_skipping import JudgedFiles
 
     real = JudgedFiles._places
 

@@ -38,7 +38,7 @@ def batches_are_told_by_the_columns_of_their_end() -> Any:
 @plant(REFUSALS + "::test_a_commit_that_takes_rows_out_stops_the_stream_before_it")
 def commits_that_are_left_out_add_their_rows() -> Any:
     """Rows that an overwrite writes anew come again."""
-    from lakelog.catalog.log.steps import INSERT
+    from lakelog.catalog.log.changelog import INSERT
     from lakelog.catalog.read import appended
 
     def all_of_them(steps: Any, _: Any) -> Any:

@@ -123,12 +123,12 @@ def deletes_go_by_the_commit_that_first_added_a_file() -> Any:
 @plant(ORDER + "::test_a_file_of_somebody_else_has_the_clock_and_place_that_it_had")
 def restore_leaves_files_that_were_added_anew() -> Any:
     """A file that is live then and now stays as it is, though it went between."""
-    from lakelog.catalog.log import live_rows
+    from lakelog.catalog.log import compared
 
     def same(files: Any) -> Any:
         return pa.chunked_array([pa.array([0] * files.num_rows, pa.int64())])
 
-    return mock.patch.object(live_rows, "original_revisions", same)
+    return mock.patch.object(compared, "original_revisions", same)
 
 
 @plant(RESTORE + "::test_rows_that_came_back_are_not_written_away")
@@ -142,7 +142,7 @@ def rewrites_take_rows_that_came_back() -> Any:
 @plant(CHANGES + "::test_deleted_rows_with_their_commits")
 def changes_forget_tombstones() -> Any:
     """Rows that a predicate deleted are no changes."""
-    from lakelog.catalog.log.touched import Touched
+    from lakelog.catalog.log.changelog import Touched
 
     return mock.patch.object(Touched, "_met", return_value=())
 
@@ -158,7 +158,7 @@ def changes_show_rows_deleted_before() -> Any:
 @plant(CHANGES + "::test_rows_that_a_restore_gives_back_in_a_file_that_stays")
 def changes_do_not_cancel_row_by_row() -> Any:
     """Rows that went and came back are told twice."""
-    from lakelog.catalog.read.step_rows import _StepRows
+    from lakelog.catalog.read.commits_between import _StepRows
 
     real = _StepRows._resolved
 
@@ -179,25 +179,25 @@ def changes_do_not_resolve_keys() -> Any:
 @plant(CHANGES + "::test_files_that_were_rewritten_before_there_was_a_key")
 def changes_believe_rewrites_whatever_the_key() -> Any:
     """What a rewrite changes of which rows are newest, by the key of another log, isn't told."""
-    from lakelog.catalog.read import key_changes
+    from lakelog.catalog.read import changes
 
-    real = key_changes._key
+    real = changes._key
 
     def key(cut: Any, table: str) -> tuple[str, ...] | None:
         return None if real(cut, table) is None else ()
 
-    return mock.patch.object(key_changes, "_key", key)
+    return mock.patch.object(changes, "_key", key)
 
 
 @plant(CHANGES + "::test_a_column_of_the_key_that_is_renamed_in_all_logs")
 def changes_stop_where_logs_call_the_key_otherwise() -> Any:
     """Each commit is told by itself, whatever the logs call the key by then."""
-    from lakelog.catalog.read import key_changes
+    from lakelog.catalog.read import changes
 
-    real = key_changes._key
+    real = changes._key
 
     def key(cut: Any, table: str) -> tuple[str, ...]:
         found = real(cut, table)
         return ("otherwise",) if found is None else found
 
-    return mock.patch.object(key_changes, "_key", key)
+    return mock.patch.object(changes, "_key", key)

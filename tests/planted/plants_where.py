@@ -23,15 +23,15 @@ def nan_is_below_all() -> Any:
 @plant(SKIPPING)
 def nulls_are_believed_to_be_none() -> Any:
     """Where the number of nulls is unknown it is taken for 0."""
-    from lakelog.catalog.read import column_facts
+    from lakelog.catalog.read import table_facts
 
-    real = column_facts._read
+    real = table_facts._read
 
     def read(*args: Any) -> Any:
         found = real(*args)
         return replace(found, nulls=np.where(found.nulls < 0, 0, found.nulls))
 
-    return mock.patch.object(column_facts, "_read", read)
+    return mock.patch.object(table_facts, "_read", read)
 
 
 @plant(SKIPPING)
@@ -91,16 +91,16 @@ def decimals_end_with_their_keys() -> Any:
 @plant(SKIPPING)
 def equal_keys_are_equal_texts() -> Any:
     """Texts are compared by their first eight bytes."""
-    from lakelog.catalog.read import column_facts
+    from lakelog.catalog.read import table_facts
 
-    real = column_facts.text_bounds
+    real = table_facts.text_bounds
 
     def bounds(*args: Any) -> Any:
         import pyarrow.compute as pc
 
         return pc.binary_slice(real(*args), 0, 8)
 
-    return mock.patch.object(column_facts, "text_bounds", bounds)
+    return mock.patch.object(table_facts, "text_bounds", bounds)
 
 
 @plant(SKIPPING)
@@ -122,7 +122,7 @@ def row_groups_are_counted_from_one() -> Any:
 @plant(SKIPPING)
 def places_count_from_the_first_table() -> Any:
     """Statistics are taken for those of the file one row further."""
-    from lakelog.catalog.read.column_facts import Units
+    from lakelog.catalog.read.table_facts import Units
 
     real = Units.take
 

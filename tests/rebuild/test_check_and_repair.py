@@ -16,7 +16,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import put_segments
 from lakelog.catalog.data import parquet
 from lakelog.catalog.format.names import mirror_key, parse_log_object
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.cli.main import main
@@ -291,7 +291,7 @@ def test_a_lie_that_a_later_checkpoint_took_over_is_found_in_both(store, catalog
 
 
 def test_pieces_that_both_refer_to_hide_nothing(store, catalog):
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0):
         fill(catalog, *range(20))
         with catalog.writer("w", "db") as writer:
             writer.checkpoint()
@@ -327,11 +327,11 @@ def spilled():
     """A log whose checkpoints have segments of their own; its points in time."""
     from unittest import mock
 
-    from lakelog.catalog.log import piece_sink
+    from lakelog.catalog.log import checkpoint_files
 
     store = MemoryStore("spilled")
     tokens = []
-    with mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0):
+    with mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0):
         with Catalog(store).writer("w", "db", checkpoint_every=3) as writer:
             for number in range(8):
                 with writer.transaction() as tx:

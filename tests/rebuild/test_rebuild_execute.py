@@ -134,7 +134,7 @@ def test_the_same_plan_goes_on_after_a_death():
 
 
 def test_what_does_not_read_back_stops_before_the_switch(monkeypatch):
-    monkeypatch.setattr("lakelog.catalog.log.piece_sink.SPILL_FROM_BYTES", 0)
+    monkeypatch.setattr("lakelog.catalog.log.checkpoint_files.SPILL_FROM_BYTES", 0)
 
     class Bad(PassingStore):
         def put(self, key, body, *, if_absent=False):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
-from lakelog.catalog.read.losses import LostLogWarning
+from lakelog.catalog.read.mirror import LostLogWarning
 from lakelog.errors import (
     CorruptObject,
     DatabaseNotFound,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from lakelog.catalog.commit.spots import NewFile
+from lakelog.catalog.commit.adopt import NewFile
 from lakelog.catalog.scalars import value_of
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from unittest import mock
 sys.path.append(str(Path(__file__).parents[1] / "running"))
 
 from at_speed import at_speed
-from lakelog.catalog.commit import committer, standing, transaction
-from lakelog.catalog.commit.committer import Committer
-from lakelog.catalog.commit.publish import Publisher
+from lakelog.catalog.commit import base_transaction, committer
+from lakelog.catalog.commit.committer import Committer, Publisher
 from lakelog.catalog.format import frame
 from lakelog.catalog.log import admission, checkpoint, listing, replay
-from lakelog.catalog.log.moments import Moment
+from lakelog.catalog.log.build import Moment
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
 from lakelog.gc import collect, prune, retained
@@ -217,7 +216,7 @@ def rebuild_spells_as_shown() -> Any:
 
 def doubles_are_told_alike() -> Any:
     """A double is told that its transaction stands, where that of the other one does."""
-    return mock.patch.object(standing.Standing, "found", standing.Standing.stands)
+    return mock.patch.object(committer.Verification, "of_row", committer.Verification.of_own)
 
 
 def data_files_overwrite() -> Any:
@@ -226,7 +225,7 @@ def data_files_overwrite() -> Any:
     def put(session: Any, key: str, body: bytes) -> None:
         session.store.put(key, body)
 
-    return mock.patch.object(transaction, "put_data", put)
+    return mock.patch.object(base_transaction, "put_data", put)
 
 
 def one_put_proves_a_plain_store() -> Any:

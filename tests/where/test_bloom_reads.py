@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read import blooms
-from lakelog.catalog.read.asked import by_blooms
+from lakelog.catalog.read.scan_request import by_blooms
 from lakelog.errors import CorruptObject, ObjectNotFound, UsageError
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakelog.catalog.format.bloom import bloom_hashes, decode_bloom_filter, may_hold
+from lakelog.catalog.read.blooms import bloom_hashes, decode_bloom_filter, may_hold
 from lakelog.catalog.where.arrow import mask
 from lakelog.catalog.where.hashed import equalities, plain_forms
 from lakelog.catalog.where.parse import parse_where

@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1] / "running"))
 from lakelog.catalog.data import parquet
 from lakelog.catalog.read import blooms
 from lakelog.catalog.read.row_filter import row_filter
-from lakelog.catalog.read.skipping import kept_files
+from lakelog.catalog.read.scan_request import kept_files
 from lakelog.catalog.where.arrow import mask
 from lakelog.catalog.where.hashed import equalities
 from lakes import build, predicate

@@ -13,7 +13,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data import parquet
 from lakelog.catalog.format.segments import ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
-from lakelog.catalog.log import piece_sink
+from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.errors import CorruptObject
 from lakelog.store.memory import MemoryStore
@@ -32,7 +32,7 @@ def store() -> MemoryStore:
     found = MemoryStore("skipping")
     with (
         mock.patch.object(parquet, "ROW_GROUP_ROWS", GROUP),
-        mock.patch.object(piece_sink, "SPILL_FROM_BYTES", 0),
+        mock.patch.object(checkpoint_files, "SPILL_FROM_BYTES", 0),
         Catalog(found).writer("w", "db", checkpoint_every=0) as writer,
     ):
         for number in range(FILES):

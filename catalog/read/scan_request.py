@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from ..format import compute as pc
 from ..format.columns import array
 from ..log.part import in_partition
@@ -49,8 +51,6 @@ def asked_rows(files: Files, asked: Asked, facts: TableFacts | None, *, whole: b
     """
     rows = files.table(asked.table, whole=whole)
     if asked.found is not None and facts is not None:
-        from .skipping import kept_files
-
         rows = pc.filter(rows, array(kept_files(facts, asked.found)))
     if asked.partition is None:
         return rows
@@ -68,8 +68,7 @@ def asked_groups(
     """
     if asked.found is None or facts is None:
         return {}, {}
-    from .bloom_places import bloom_places
-    from .skipping import kept_row_groups
+    from .blooms import bloom_places
 
     return kept_row_groups(facts, asked.found), bloom_places(facts, asked.found, rows)
 
@@ -81,3 +80,38 @@ def by_blooms(store: Store, parts: list[FilePart], asked: Asked) -> Iterable[Fil
     from .blooms import sifted
 
     return sifted(store, parts, asked.found)
+
+
+def kept_files(facts: TableFacts, wanted: RowFilter) -> np.ndarray:
+    """Which live files of a table may hold rows that are asked for.
+
+    Returns:
+        A mask over the rows of `Files.table(table)`, in its order.
+    Requests: as `TableFacts.of_files`.
+    """
+    masks = [np.zeros(0, np.bool_)]
+    for source in facts.of_files(wanted.target.names):
+        masks.append(source.units.judge(wanted).true[source.live])
+    return np.concatenate(masks)
+
+
+def kept_row_groups(facts: TableFacts, wanted: RowFilter) -> dict[str, tuple[int, ...]]:
+    """Which row groups of live files may hold rows that are asked for.
+
+    Returns:
+        By path, in file order, for files of which some can be skipped and all are known.
+    Requests: as `TableFacts.of_row_groups`.
+    """
+    kept: dict[str, tuple[int, ...]] = {}
+    for source in facts.of_row_groups(wanted.target.names):
+        groups = source.row_groups
+        assert groups is not None
+        if not len(groups.places):
+            continue
+        true = groups.units.judge(wanted).true
+        some = np.unique(groups.places[~true])
+        paths = source.files.column("path").take(array(some)).to_pylist()
+        for place, path in zip(some.tolist(), paths, strict=True):
+            first, last = np.searchsorted(groups.places, [place, place + 1])
+            kept[path] = tuple(groups.numbers[first:last][true[first:last]].tolist())
+    return kept

@@ -11,14 +11,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import OperationInvalid, OperationNotAllowed, UsageError
+from ..format.frame import MAX_MESSAGE_BYTES
 from ..format.objects import OPERATIONS
+from ..log.build import too_large
 from ..log.operations import check_asked, check_kinds, inferred, reachable
 from ..scalars import value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ..log.build import Intent
+    from ..wire import lakelog_transaction_pb2 as wire
+
 
 _PLAIN: Final = frozenset({"append", "delete"})  # may turn out to be a part of something else
 
@@ -69,7 +73,7 @@ def check_commit(intent: Intent, allowed: Collection[str] | None) -> None:
     refuse_other(operation, allowed)
 
 
-class Meaning:
+class OperationGuard:
     """What was asked of one transaction so far.
 
     Args:
@@ -152,3 +156,28 @@ def rows_lost(what: str, table: str, wanted: int, found: int) -> OperationInvali
         key=table,
         hint="Nothing becomes visible; the transaction is lost",
     )
+
+
+_FRAMING: Final = 2  # bytes at least, around an action
+
+
+class MessageSize:
+    """Counts actions that are no adds. A commit may need a little more, and is refused then."""
+
+    def __init__(self, member: wire.Member) -> None:
+        self._bytes = member.ByteSize()
+
+    def check(self, actions: Sequence[wire.Action]) -> int:
+        """Raise if there is no room for some more actions; the bytes that would be taken with them.
+
+        Raises:
+            UsageError: They don't fit. Nothing is changed.
+        """
+        size_bytes = self._bytes + sum(action.ByteSize() + _FRAMING for action in actions)
+        if size_bytes > MAX_MESSAGE_BYTES:
+            raise too_large(size_bytes)
+        return size_bytes
+
+    def take(self, actions: Sequence[wire.Action]) -> None:
+        """The same, and they are counted."""
+        self._bytes = self.check(actions)
