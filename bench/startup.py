@@ -12,7 +12,7 @@ import tempfile
 import time
 
 import tables
-from lakelog.cli import demo_data
+from lakelog.cli.commands import demo
 
 
 def whole_process(*argv: str, times: int = 7) -> list[float]:
@@ -29,7 +29,7 @@ def main() -> None:
     bare = whole_process("-c", "pass")[3]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        list(demo_data.commit_year(folder))
+        list(demo.commit_year(folder))
         built = time.perf_counter() - start
         for what, argv in {
             "import lakelog": ("-c", "import lakelog"),

@@ -164,10 +164,7 @@ def note_error(error: LakelogError) -> None:
 
 def for_each(items: Sequence[_T], call: Callable[[_T], _R]) -> tuple[list[_R], LakelogError | None]:
     """Call a function for each item. An error of one, which is printed, doesn't stop the others.
-
-    Returns:
-        The results, and the first error, which the command raises at the end.
-    """
+    Returns the results, and the first error, which the command raises at the end."""
     results: list[_R] = []
     failed: LakelogError | None = None
     for item in items:
@@ -186,20 +183,14 @@ def _print(kind: str, text: str) -> None:
 
 
 def dry_run(text: str) -> None:
-    """Say, after the plan on stdout, that it was not executed.
-
-    Args:
-        text: What was left undone: `nothing was deleted`.
-    """
+    """Say, after the plan on stdout, that it was not executed: `nothing was deleted`."""
     sys.stdout.flush()
     tell(f"\nDRY RUN: {text}; add --execute\n")
 
 
 def show_warnings(redact: Callable[[str], str]) -> None:
-    """Print Python warnings of lakelog's categories from now on, each once, and no others.
-
-    Call it inside `warnings.catch_warnings()`.
-    """
+    """Print Python warnings of lakelog's categories from now on, each once, and no others. Call it
+    inside `warnings.catch_warnings()`."""
     seen: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -219,11 +210,8 @@ def usage(message: str, command: str, *, hint: str = "") -> UsageError:
 
 
 def as_far_as_readable(call: Callable[[], _T], partial: type[Warning]) -> tuple[_T, bool]:
-    """The result of a call, and whether it is complete; the warnings of the call are passed on.
-
-    Args:
-        partial: The warning that says that something is missing.
-    """
+    """The result of a call, and whether it is complete: the call warns of what is missing by the
+    warning `partial`. Its warnings are passed on."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()

@@ -28,10 +28,7 @@ _WRITERS_SHOWN: Final = 12
 
 
 def open_catalog(args: argparse.Namespace) -> Catalog:
-    """The catalog of `URL`. `main` has read the storage options already.
-
-    Requests: none.
-    """
+    """The catalog of `URL`. `main` has read the storage options already."""
     from ..catalog.catalog import open_catalog as open_url
 
     return open_url(args.url, args.storage_options, location_options())
@@ -40,9 +37,6 @@ def open_catalog(args: argparse.Namespace) -> Catalog:
 def open_snapshot(args: argparse.Namespace) -> Snapshot:
     """The snapshot of `DATABASE` at `--as-of`, of `--writer` alone if it is given.
 
-    Raises:
-        WriterNotFound: The writer has nothing at that point.
-        LakelogError: As `Catalog.snapshot`.
     Requests: as `Catalog.snapshot`; with a writer, that writer's only, and a point in time is
         resolved first.
     """
@@ -70,8 +64,6 @@ def cut_of_history(args: argparse.Namespace, catalog: Catalog) -> Snapshot | Non
     """The newest cut, which json names next to the history up to it; of `--writer` alone if it is
     given. None for the other forms, and for a broken database, whose history is shown as far as it
     can be read.
-
-    Raises, Requests: as `open_snapshot`.
     """
     if args.output != "json":
         return None
@@ -99,11 +91,7 @@ def existing_log(catalog: Catalog, writer: str, database: str) -> tuple[LogReade
 
 
 def only_writer(catalog: Catalog, database: str, writer: str | None) -> str:
-    """The writer that was given, or the only one that the database has.
-
-    Raises:
-        UsageError: It has several.
-    """
+    """The writer that was given, or the only one that the database has."""
     if writer is not None:
         return writer
     writers = catalog.writers(database)
@@ -122,8 +110,6 @@ def each_writer(
 
     Args:
         log: Require a log of the writer that was given.
-    Raises:
-        WriterNotFound, DatabaseNotFound, NotACatalog: There is none; the hint names what exists.
     Requests: 1 LIST; without a writer those of `Catalog.writers`.
     """
     if writer is None:
@@ -155,13 +141,7 @@ def print_rows(
     head: Mapping[str, Any] | None = None,
 ) -> None:
     """Print rows that were read at a cut, or made by commits: text has the cut below, json its
-    fields.
-
-    Args:
-        print_text: Prints them for people.
-        name: Key of the rows in the JSON object.
-        head: Further keys of that object.
-    """
+    fields, after those of `head`, and the rows as `name`."""
     if args.output == "text":
         print_text()
         print_cut(snapshot)
@@ -179,13 +159,8 @@ def print_commits(
     head: Mapping[str, Any],
     print_text: Callable[[], None],
 ) -> None:
-    """Print what a command did, or would do, in each log: a row a log, with the new token.
-
-    Args:
-        records: Rows with `revision`, None if nothing was committed.
-        head: Keys of the JSON object before those of the cut.
-        print_text: Prints them for people.
-    """
+    """Print what a command did, or would do: a row a log, with its `revision`, None if nothing was
+    committed, and the new token."""
     committed = any(record["revision"] is not None for record in records)
     after = snapshot_after(catalog, args.database) if committed else None
     if args.output not in ("text", "json"):
@@ -204,12 +179,7 @@ def print_one(
     *,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print what a command did: one record, and the cut after it.
-
-    Args:
-        print_text: Prints the record for people.
-        more: Further keys of the JSON object.
-    """
+    """Print what a command did: one record, and the cut after it; `more` are keys of JSON alone."""
     record = {**record, **cut_fields(snapshot)}
     if args.output == "text":
         print_text()
@@ -242,12 +212,7 @@ def cut_fields(snapshot: Snapshot | None) -> dict[str, Any]:
 def revision_fields(
     log: LogReader, identity: LogIdentity, revision: int, digest: bytes
 ) -> dict[str, Any]:
-    """The cut that is one revision of one log, as part of a JSON object.
-
-    Args:
-        identity: The log and its incarnation.
-        digest: Digest of the revision's transaction.
-    """
+    """The cut that is one revision of one log, as part of a JSON object."""
     from ..catalog.format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 
     at = Position(revision, digest[:TOKEN_DIGEST_BYTES], identity)

@@ -28,22 +28,14 @@ LOCATION_ENVIRONMENT: Final = "LAKELOG_LOCATION_OPTIONS"
 
 
 def whole_number(text: str) -> int:
-    """A number from 0.
-
-    Raises:
-        argparse.ArgumentTypeError: The text is not such a number.
-    """
+    """A number from 0."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
     return int(text)
 
 
 def positive(text: str) -> float:
-    """A number above 0, such as days.
-
-    Raises:
-        argparse.ArgumentTypeError: The text is not such a number.
-    """
+    """A number above 0, such as days."""
     try:
         value = float(text)
     except ValueError:
@@ -181,22 +173,18 @@ MEMORY: Final = argument(
 
 
 def writer(text: str, *, required: bool = False) -> Argument:
-    """`--writer`."""
     return argument("--writer", "WRITER", text, required=required)
 
 
 def writers(text: str) -> Argument:
-    """`--writer`, which may be repeated."""
     return argument("--writer", "WRITER", text, action="append")
 
 
 def execute(text: str = "commit it; without this nothing is written") -> Argument:
-    """`--execute`."""
     return flag("--execute", text)
 
 
 def where(text: str, *, required: bool = False) -> Argument:
-    """`--where`."""
     return argument(
         "-w --where",
         "PREDICATE",
@@ -207,12 +195,10 @@ def where(text: str, *, required: bool = False) -> Argument:
 
 
 def partition(what: str) -> Argument:
-    """`--partition`."""
     return argument("--partition", "NAME", f"only {what} of this partition ('': of none)")
 
 
 def limit(what: str) -> Argument:
-    """`--limit`."""
     return argument("-n --limit", "N", f"at most so many {what}", type=whole_number)
 
 
@@ -220,11 +206,7 @@ def limit(what: str) -> Argument:
 
 
 def location_options(environment: Mapping[str, str] = os.environ) -> dict[str, dict[str, Any]]:
-    """The storage options of the places of external files, by URL, from the environment.
-
-    Raises:
-        UsageError: Not a JSON object of objects. No value is shown: it may be a secret.
-    """
+    """The storage options of the places of external files, by URL, from the environment."""
     options = _from_environment(environment, LOCATION_ENVIRONMENT)
     if options is None or not all(isinstance(each, dict) for each in options.values()):
         raise UsageError(
@@ -237,16 +219,8 @@ def location_options(environment: Mapping[str, str] = os.environ) -> dict[str, d
 def storage_options(
     given: Sequence[str], environment: Mapping[str, str] = os.environ, *, name: str = ENVIRONMENT
 ) -> dict[str, Any]:
-    """The storage options: those of the environment, then those of `--option`, which win.
-
-    Args:
-        name: The variable of the environment.
-
-    No value is ever part of an error here: it may be a secret.
-
-    Raises:
-        UsageError: Not KEY=VALUE, or the environment's is not a JSON object.
-    """
+    """The storage options: those of the variable `name`, then those of `--option`, which win. No
+    value is ever part of an error: it may be a secret."""
     options = _from_environment(environment, name)
     if options is None:
         raise UsageError(

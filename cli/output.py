@@ -86,6 +86,12 @@ def columns(*names: str, **settings: Any) -> tuple[Column, ...]:
     return tuple(Column(name, **settings) for name in names)
 
 
+SIZES: Final = (
+    Column("row_count", "ROWS", style="count"),
+    Column("size_bytes", "SIZE", style="size"),
+)
+
+
 def _flat(value: Any) -> str:
     if isinstance(value, (list, dict, bool)):
         return to_json(value)
@@ -104,8 +110,6 @@ def rows(
     """Print a table.
 
     Args:
-        columns: Order of keys and columns; records may hold more.
-        records: A value of each column; None where there is none.
         empty: Text that is printed when there are no rows.
         head: Other keys of the JSON object, such as the token of the cut. Without it the rows are
             an array of their own.
@@ -210,8 +214,7 @@ class Stream:
         form: text, json, jsonl or csv.
         names: Names of the columns.
         right: For each column, whether text aligns it to the right.
-        head: Other keys of the JSON object.
-        name: Key of the rows in that object.
+        head, name: As for `rows`.
     """
 
     def __init__(
@@ -258,7 +261,6 @@ class Stream:
         write("".join(item + "\n" for item in text.lines(cells, self._wide, self._right)))
 
     def close(self) -> None:
-        """Print the end."""
         if self._json:
             self._json.close()
         elif self._form == "text" and self._wide is None:
@@ -272,12 +274,7 @@ def _data_cell(value: Any) -> str:
 
 
 class _Array:
-    """A JSON array, a record a line: alone, or the last value of an object.
-
-    Args:
-        head: The other values of the object; None: print the array alone.
-        name: Key of the array in the object.
-    """
+    """A JSON array, a record a line: alone, or as `name` the last value of an object."""
 
     def __init__(self, head: Mapping[str, Any] | None, name: str) -> None:
         self._start = "[" if head is None else to_json({**head, name: []})[:-2]
@@ -285,12 +282,10 @@ class _Array:
         self._started = False
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Print one more."""
         line(("," if self._started else self._start) + "\n" + to_json(record), end="")
         self._started = True
 
     def close(self) -> None:
-        """Print the end."""
         line(f"\n{self._end}" if self._started else self._start + self._end)
 
 
@@ -334,7 +329,6 @@ def _unknown(value: Any) -> str:
 
 
 def csv_line(values: Sequence[Any]) -> None:
-    """Print one row of csv."""
     write(",".join(map(_csv_field, values)) + "\n")
 
 
@@ -368,12 +362,10 @@ def bold(value: str) -> str:
 
 
 def line(value: str = "", *, end: str = "\n") -> None:
-    """Print one line."""
     write(value + end)
 
 
 def write(value: str) -> None:
-    """Print."""
     sys.stdout.write(value)
 
 
@@ -387,15 +379,8 @@ def print_batches(
     limit: int | None = None,
     head: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print the rows of a reader in any form as they arrive: memory stays bounded.
-
-    Args:
-        form: One of `FORMS`.
-        limit: Print at most so many rows, and read no more batches than that takes.
-        head: Other keys of the JSON object, such as `opening.cut_fields`.
-    Raises:
-        UsageError: The form can't be written; see `TypedStream`.
-    """
+    """Print the rows of a reader in any form as they arrive: memory stays bounded, and no more
+    batches are read than `limit` takes."""
     stream: Stream | TypedStream
     if form in TYPED:
         stream = TypedStream(form, reader.schema)
@@ -420,13 +405,7 @@ def print_batches(
 
 
 class TypedStream:
-    """Rows of one schema, written to stdout as they come, a row group or a message a batch.
-
-    Args:
-        form: One of `TYPED`.
-    Raises:
-        UsageError: Stdout is a terminal or takes no bytes, or Parquet has no such type.
-    """
+    """Rows of one schema, written to stdout as they arrive, a row group or a message a batch."""
 
     def __init__(self, form: str, schema: pa.Schema) -> None:
         import pyarrow as pa
@@ -446,11 +425,9 @@ class TypedStream:
             ) from error
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write more rows."""
         self._writer.write_batch(batch)
 
     def close(self) -> None:
-        """Write the end."""
         self._writer.close()
         sys.stdout.flush()
 
@@ -475,18 +452,15 @@ class _Stdout:
         self._written = 0
 
     def write(self, data: Any) -> int:
-        """Write all of it."""
         size = memoryview(data).nbytes
         self._raw.write(data)
         self._written += size
         return size
 
     def tell(self) -> int:
-        """The number of bytes written."""
         return self._written
 
     def flush(self) -> None:
-        """Flush stdout."""
         self._raw.flush()
 
     def close(self) -> None:

@@ -1,4 +1,9 @@
-"""`lakelog demo`: a tour on real data, from the first commit to a lost log."""
+"""`lakelog demo`: a tour on real data, from the first commit to a lost log.
+
+The weather of New York's airports in 2013 is committed month by month. The three airports are three
+writers that never talk to each other. Each has a clock of its own, set to the time of the year when
+its month was complete; only that differs from real life.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,14 @@ import tempfile
 import time
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...catalog.ambient import SYSTEM, Ambient
+from ...catalog.catalog import Catalog
 from ...errors import CorruptError, LakelogError, MissingDependency, UsageError
-from .. import demo_data as data
+from ...store import open_store
 from .. import options
 from ..command_list import Command
 from ..output import bold, line
@@ -25,6 +33,10 @@ from ..output import bold, line
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from ...catalog.commit.writer import Writer
 
 Answers = list[tuple[Any, ...]]
 JUNE: Final = "2013-06-15T00:00:00Z"
@@ -48,17 +60,17 @@ def _run(args: argparse.Namespace) -> int:
         "EWR, JFK and LGA measure the weather every hour. Each commits its months by itself, below",
         f"a prefix of its own in {url}/. Nothing is shared between them: no lock, no database.",
     )
-    for text in data.commit_year(url):
+    for text in commit_year(url):
         line(f"  {text}")
     _step("What exists now")
     _tree(folder)
     _step("The log")
-    _lakelog("log", url, data.DATABASE, "--limit", "6")
+    _lakelog("log", url, DATABASE, "--limit", "6")
     _step("Time travel")
     _say("Each commit is a point in time that can be read. The files of JFK in the middle of June:")
-    _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK", "--as-of", JUNE)
+    _lakelog("files", url, DATABASE, TABLE, "--writer", "JFK", "--as-of", JUNE)
     _say("And now, with May corrected since (revision 6):")
-    _lakelog("files", url, data.DATABASE, data.TABLE, "--writer", "JFK")
+    _lakelog("files", url, DATABASE, TABLE, "--writer", "JFK")
     _ask(url)
     _step("SQL over two points in time")
     before = _compare(url)
@@ -104,8 +116,8 @@ def _shown(folder: Path) -> str:
 
 def _tree(folder: Path) -> None:
     """The objects of one writer, and how many the others have."""
-    _say(f"The objects below JFK/{data.DATABASE}/ (EWR and LGA have the like):")
-    root = folder / "JFK" / data.DATABASE
+    _say(f"The objects below JFK/{DATABASE}/ (EWR and LGA have the like):")
+    root = folder / "JFK" / DATABASE
     for part in ("transactions", "data"):
         found = sorted(path for path in (root / part).rglob("*") if path.is_file())
         for number, path in enumerate(found):
@@ -114,7 +126,7 @@ def _tree(folder: Path) -> None:
             elif number == 3:
                 line(f"  ... {len(found) - 4} more")
     _say(
-        f"A checkpoint after every {data.CHECKPOINT_EVERY} commits: a reader takes the newest and",
+        f"A checkpoint after every {CHECKPOINT_EVERY} commits: a reader takes the newest and",
         "the few transactions after it.",
     )
 
@@ -122,7 +134,7 @@ def _tree(folder: Path) -> None:
 def _ask(url: str) -> None:
     """Scan with a condition, and show the files that it skips."""
     _step("A question")
-    table = (url, data.DATABASE, data.TABLE, "--where", _HOT)
+    table = (url, DATABASE, TABLE, "--where", _HOT)
     _lakelog("scan", *table, "--columns", "origin,time_hour,temp")
     _say("The log knows what each file can hold, so that only one of them was read:")
     _lakelog("explain", *table, "--limit", "8", lines=12)
@@ -130,18 +142,18 @@ def _ask(url: str) -> None:
 
 def _compare(url: str) -> str:
     """Run one query over both points in time; returns its output."""
-    return _lakelog("query", url, data.DATABASE, "--also", f"june={JUNE}", _BOTH)
+    return _lakelog("query", url, DATABASE, "--also", f"june={JUNE}", _BOTH)
 
 
 def _lose_and_repair(folder: Path, url: str) -> None:
-    lost = folder / "LGA" / data.DATABASE / "transactions"
+    lost = folder / "LGA" / DATABASE / "transactions"
     _say("Each log is stored twice. So one copy can be lost, and readers read the other:")
-    line(f"  $ rm -r {url}/LGA/{data.DATABASE}/transactions")
+    line(f"  $ rm -r {url}/LGA/{DATABASE}/transactions")
     shutil.rmtree(lost)
-    _lakelog("tables", url, data.DATABASE, "--writer", "LGA")
+    _lakelog("tables", url, DATABASE, "--writer", "LGA")
     _say("A writer refuses to go on until the copy is restored:")
-    _lakelog("repair", url, data.DATABASE, "--writer", "LGA", "--execute")
-    _lakelog("check", url, data.DATABASE, "--level", "data")
+    _lakelog("repair", url, DATABASE, "--writer", "LGA", "--execute")
+    _lakelog("check", url, DATABASE, "--level", "data")
 
 
 def _farewell(url: str, seconds: float) -> None:
@@ -227,15 +239,15 @@ def _read_both(spark: Any, url: str) -> Answers:
     from ...spark import read
 
     answers: Answers = []
-    rows = data.source()
+    rows = source()
     june = dt.datetime.fromisoformat(JUNE)
     for view, as_of, months in (("june", june, 5), ("now", None, 12)):
-        frame = read(spark, url, data.DATABASE, data.TABLE, as_of=as_of)
+        frame = read(spark, url, DATABASE, TABLE, as_of=as_of)
         frame.createOrReplaceTempView(view)
         count = frame.count()
         expected = sum(
-            data.month_of(rows, airport, month).num_rows
-            for airport in data.AIRPORTS
+            month_of(rows, airport, month).num_rows
+            for airport in AIRPORTS
             for month in range(1, months + 1)
         )
         if count != expected:
@@ -273,3 +285,115 @@ lakelog demo ./demo-lake
     ),
     _run,
 )
+
+
+# --- The data -----------------------------------------------------------------------------------
+
+
+AIRPORTS: Final = ("EWR", "JFK", "LGA")
+DATABASE: Final = "weather"
+TABLE: Final = "hourly"
+CHECKPOINT_EVERY: Final = 5
+CORRECTED_AT: Final = dt.datetime(2013, 7, 15, 9, 30, tzinfo=dt.UTC)
+CORRECTED: Final = ("JFK", 5)
+FAULTY_F: Final = 13.1
+_DONE_AFTER: Final = {"EWR": 5, "JFK": 12, "LGA": 45}  # minutes into the next month
+
+
+@dataclass(slots=True)
+class Clock:
+    """A writer's clock: it shows what it was set to, and goes on by a millisecond a look."""
+
+    at_us: int = 0
+
+    def set(self, at: dt.datetime) -> None:
+        """Show this time from now on."""
+        self.at_us = int(at.timestamp() * 1_000_000)
+
+    def __call__(self) -> int:
+        self.at_us += 1_000
+        return self.at_us
+
+
+def source() -> pa.Table:
+    """All 26,115 rows, as they were published.
+
+    Returns:
+        origin, year, month, day, hour, temp (°F), dewp, humid, wind_dir, wind_speed, wind_gust,
+        precip, pressure, visib, time_hour (timestamp[us, UTC]).
+    """
+    import pyarrow.parquet as pq
+
+    path = Path(__file__).resolve().parents[2] / "fixtures" / "weather" / "weather.parquet"
+    return pq.read_table(path)
+
+
+def month_of(rows: pa.Table, airport: str, month: int) -> pa.Table:
+    """One airport's rows of one month."""
+    import pyarrow.compute as pc
+
+    wanted = pc.and_(pc.equal(rows["origin"], airport), pc.equal(rows["month"], month))
+    return rows.filter(wanted)
+
+
+def without_fault(rows: pa.Table) -> pa.Table:
+    """The rows with the reading that can't be (13.1 °F in a May night of 55 °F) taken out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    faulty = pc.equal(rows["temp"], FAULTY_F)
+    fixed = pc.if_else(faulty, pa.scalar(None, pa.float64()), rows["temp"])
+    return rows.set_column(rows.schema.get_field_index("temp"), "temp", fixed)
+
+
+def commit_year(url: str) -> Iterator[str]:
+    """Commit all months of all airports, and in July the correction of JFK's May.
+
+    Args:
+        url: The catalog's root; a local folder.
+    Returns:
+        A line about each month, as it is done.
+    """
+    rows = source()
+    clocks = {airport: Clock() for airport in AIRPORTS}
+    writers = {airport: _open(url, airport, clocks[airport]) for airport in AIRPORTS}
+    first_files: list[str] = []
+    for month in range(1, 13):
+        counts = []
+        for airport, writer in writers.items():
+            clocks[airport].set(_complete(airport, month))
+            part = month_of(rows, airport, month)
+            with writer.transaction() as tx:
+                paths = tx.write(TABLE, part, partition=f"2013-{month:02d}")
+            if (airport, month) == CORRECTED:
+                first_files = paths
+            counts.append(f"{airport} {part.num_rows}")
+        yield f"2013-{month:02d}   " + "   ".join(f"{count} rows" for count in counts)
+        if month == CORRECTED_AT.month - 1:
+            _correct(writers[CORRECTED[0]], clocks[CORRECTED[0]], rows, first_files)
+            yield "2013-05   JFK corrected on 15 July: one file removed, one written, one commit"
+    for writer in writers.values():
+        writer.close()
+
+
+def _open(url: str, airport: str, clock: Clock) -> Writer:
+    # Nothing beside the commits: this clock goes on by months from one to the next.
+    ambient: Ambient = replace(SYSTEM, now_us=clock, in_background=False)
+    clock.set(_complete(airport, 1))
+    catalog = Catalog(open_store(url), ambient=ambient)
+    return catalog.writer(airport, DATABASE, checkpoint_every=CHECKPOINT_EVERY)
+
+
+def _complete(airport: str, month: int) -> dt.datetime:
+    year, following = (2013, month + 1) if month < 12 else (2014, 1)
+    return dt.datetime(year, following, 1, 0, _DONE_AFTER[airport], tzinfo=dt.UTC)
+
+
+def _correct(writer: Writer, clock: Clock, rows: pa.Table, old: list[str]) -> None:
+    airport, month = CORRECTED
+    clock.set(CORRECTED_AT)
+    with writer.transaction(summary={"reason": "faulty thermometer"}) as tx:
+        for path in old:
+            tx.remove(path)  # before the write: the new file's footer then says what it replaces
+        fixed = without_fault(month_of(rows, airport, month))
+        tx.write(TABLE, fixed, partition=f"2013-{month:02d}")

@@ -12,7 +12,7 @@ from .. import options, output
 from ..command_list import Command
 from ..errors import as_far_as_readable
 from ..opening import cut_fields, cut_of_history, open_catalog
-from ..output import Column, columns
+from ..output import SIZES, Column, columns
 from ..text import cell, count
 from ..values import records
 
@@ -44,8 +44,7 @@ _HEADINGS: Final = (
 _RIGHT: Final = {"REVISION", "FILES", "ROWS"}
 FILES: Final = (
     *columns("change", "writer", "table", "partition"),
-    Column("row_count", "ROWS", style="count"),
-    Column("size_bytes", "SIZE", style="size"),
+    *SIZES,
     Column("revision", style="count"),
     Column("path"),
 )

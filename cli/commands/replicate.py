@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ...catalog.ambient import SYSTEM
@@ -56,7 +57,7 @@ def _run(args: argparse.Namespace) -> int:
     if engine is not None:
         engine.shown = progress
     try:
-        with _Signals() as stop, progress:
+        with _signals() as stop, progress:
             job = {**_selection(args), "engine": engine, "progress": progress.update, "stop": stop}
             if args.follow:
                 _print_rounds(args, follow(source, destination, every_s=args.every, **job))
@@ -150,28 +151,25 @@ def _print(args: argparse.Namespace, report: Report, *, planned: bool = False) -
     return 0
 
 
-class _Signals:
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
     """While this is open, an interrupt or a request to terminate sets an event; the second one acts
     as usual."""
+    stop = threading.Event()
+    before: dict[int, Any] = {}
 
-    def __init__(self) -> None:
-        self._stop = threading.Event()
-        self._before: dict[int, Any] = {}
+    def set_once(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, before[number])
 
-    def __enter__(self) -> threading.Event:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._set)
-        return self._stop
-
-    def _set(self, number: int, frame: object) -> None:
-        del frame
-        self._stop.set()
-        signal.signal(number, self._before[number])
-
-    def __exit__(self, *_: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, set_once)
+    try:
+        yield stop
+    finally:
+        for caught, handler in before.items():
+            signal.signal(caught, handler)
 
 
 # --- Rates ----------------------------------------------------------------------------------------

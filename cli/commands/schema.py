@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import SchemaConflict, UsageError
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from ...catalog.read.history_table import ColumnsAt
     from ...catalog.snapshot import Snapshot
 
+    # A schema that some live files have, and the number of these files by writer.
+    _Variant = tuple[pa.Schema, Counter[str]]
+
 _COLUMNS: Final = (
     *columns("column", "type"),
     Column("nullable", style="yes"),
@@ -61,19 +63,6 @@ def _run(args: argparse.Namespace) -> int:
 
 
 # --- Columns and files that differ ----------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Variant:
-    """A schema that some live files have.
-
-    Attributes:
-        schema: The columns that the files have, or that have a default there.
-        files: Number of files by writer.
-    """
-
-    schema: pa.Schema
-    files: Counter[str] = field(default_factory=Counter)
 
 
 def _show_columns(args: argparse.Namespace) -> int:
@@ -113,12 +102,13 @@ def _show_columns(args: argparse.Namespace) -> int:
 
 
 def _variants(snapshot: Snapshot, table: str) -> list[_Variant]:
-    """The distinct schemas of live files, the one with the most files first."""
+    """The distinct schemas of live files, with the number of files by writer; the one with the most
+    files first."""
     variants: dict[tuple[bytes, bytes], _Variant] = {}
     for part in snapshot.plain_parts(table):
-        variant = variants.setdefault(part.form, _Variant(_schema_of(part)))
-        variant.files[part.key.split("/", 1)[0]] += 1
-    return sorted(variants.values(), key=lambda item: (-item.files.total(), sorted(item.files)))
+        _, files = variants.setdefault(part.form, (_schema_of(part), Counter()))
+        files[part.key.split("/", 1)[0]] += 1
+    return sorted(variants.values(), key=lambda item: (-item[1].total(), sorted(item[1])))
 
 
 def _schema_of(part: FilePart) -> pa.Schema:
@@ -130,19 +120,18 @@ def _schema_of(part: FilePart) -> pa.Schema:
 
 
 def _unified_columns(unified: pa.Schema | None, variants: list[_Variant]) -> list[dict[str, Any]]:
-    names = dict.fromkeys(name for variant in variants for name in variant.schema.names)
+    names = dict.fromkeys(name for schema, _ in variants for name in schema.names)
     rows = []
     for name in unified.names if unified is not None else names:
-        holding = [variant for variant in variants if name in variant.schema.names]
-        types = list(dict.fromkeys(str(variant.schema.field(name).type) for variant in holding))
-        everywhere = len(holding) == len(variants)
-        strict = everywhere and not any(v.schema.field(name).nullable for v in holding)
+        fields = [(s.field(name), files) for s, files in variants if name in s.names]
+        types = list(dict.fromkeys(str(one.type) for one, _ in fields))
+        strict = len(fields) == len(variants) and not any(one.nullable for one, _ in fields)
         rows.append(
             {
                 "column": name,
                 "type": str(unified.field(name).type) if unified is not None else " | ".join(types),
-                "nullable": not strict or not holding,
-                "files": sum(variant.files.total() for variant in holding),
+                "nullable": not strict or not fields,
+                "files": sum(files.total() for _, files in fields),
             }
         )
     return rows
@@ -150,18 +139,17 @@ def _unified_columns(unified: pa.Schema | None, variants: list[_Variant]) -> lis
 
 def _difference(variant: _Variant, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """A variant, and its differences from the unified columns."""
-    missing, types = [], {}
-    for row in rows:
-        index = variant.schema.get_field_index(row["column"])
-        if index < 0:
-            missing.append(row["column"])
-        elif str(variant.schema.field(index).type) != row["type"]:
-            types[row["column"]] = str(variant.schema.field(index).type)
+    schema, files = variant
+    own = {one.name: str(one.type) for one in schema}
     return {
-        "files": variant.files.total(),
-        "writers": dict(sorted(variant.files.items())),
-        "missing": missing,
-        "types": types,
+        "files": files.total(),
+        "writers": dict(sorted(files.items())),
+        "missing": [row["column"] for row in rows if row["column"] not in own],
+        "types": {
+            name: own[name]
+            for name, kind in ((row["column"], row["type"]) for row in rows)
+            if own.get(name, kind) != kind
+        },
     }
 
 
@@ -215,7 +203,7 @@ def _show_history(args: argparse.Namespace) -> int:
 
 def _history_row(writer: str, item: ColumnsAt) -> dict[str, Any]:
     from ...catalog.format.schema import column_id
-    from ..show_transaction import column_text, definition_form
+    from ..describe import column_text, definition_form
 
     names, key = None, None
     if item.schema is not None:

@@ -59,7 +59,7 @@ def _show(args: argparse.Namespace) -> int:
     elif item.kind == "checkpoint":
         _show_checkpoint(args, log, item)
     else:
-        from ..show_transaction import show_transaction
+        from ..describe import show_transaction
 
         show_transaction(args, log, item)
     return 0
@@ -170,7 +170,7 @@ def _describe_checkpoint(log: LogReader, item: LogObject) -> dict[str, Any]:
     """
     from ...catalog.format.objects import decode_checkpoint
     from ...catalog.format.pieces import decode_references
-    from ..show_transaction import message_fields
+    from ..describe import message_fields
 
     key = log.folder + item.name
     body = log.store.get(key)
@@ -318,7 +318,7 @@ def _rows(rows: pa.Table) -> list[dict[str, Any]]:
 def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
     """The values of a column; identities in hex, as everywhere else."""
     from ...catalog.wire.lakelog_transaction_pb2 import Definition
-    from ..show_transaction import definition_form
+    from ..describe import definition_form
 
     if name in _HEX:
         return [None if value is None else value.hex() for value in column.to_pylist()]

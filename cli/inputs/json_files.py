@@ -170,14 +170,9 @@ def load(text: str) -> Any:
     Raises:
         ValueError: The text is not valid JSON, or an object names a key twice.
     """
-    try:  # as `decode` does, without its search for white space
-        found, end = _scan(text := text.strip(BLANK), 0)
-    except StopIteration as error:
-        raise json.JSONDecodeError("Expecting value", text, error.value) from None
-    if end != len(text):
-        raise json.JSONDecodeError("Extra data", text, end)
-    _check_text(found, text)
-    return found
+    value = _DECODER.decode(text)
+    _check_text(value, text)
+    return value
 
 
 def _check_text(found: Any, text: str) -> None:
@@ -207,7 +202,6 @@ _DECODER: Final = json.JSONDecoder(
     parse_int=str.encode,
     parse_constant=str.encode,
 )
-_scan: Final[Any] = vars(_DECODER)["scan_once"]
 
 
 def as_type(values: pa.Array | list[Any], kind: pa.DataType, *, forced: bool = False) -> pa.Array:

@@ -106,15 +106,9 @@ class Resolver:
     def _schema(self, met: Mapping[str, None]) -> pa.Schema:
         known = {one.name: one for one in self.known or ()}
         names = [*(name for name in known if name in met), *(n for n in met if n not in known)]
+        metadata = {one.name: one.metadata for one in known.values()}
         return pa.schema(
-            [
-                pa.field(
-                    name,
-                    self._types[name].kind,
-                    metadata=known[name].metadata if name in known else None,
-                )
-                for name in names
-            ]
+            [pa.field(n, self._types[n].kind, metadata=metadata.get(n)) for n in names]
         )
 
     def _force(self) -> None:
@@ -146,7 +140,7 @@ class Resolver:
         misfits: dict[str, Seen] = {}
         for name, column in columns.items():
             if column.wanted is None:
-                self._types[name] = self._found(name, column)
+                self._types[name] = ColumnType(self._inferred(name, column), "the files")
             elif column.misfit is not None and name in self.forced:
                 self._misfit(name, column.misfit)
             elif column.misfit is not None:
@@ -160,7 +154,7 @@ class Resolver:
         unsure: dict[str, tuple[pa.DataType, bool]] = {}
         again = survey(sources, self.options, {}, only={*misfits})
         for name, seen in misfits.items():
-            held, kind = self._types[name], self._found(name, again[name]).kind
+            held, kind = self._types[name], self._inferred(name, again[name])
             found = ColumnType(kind, str(seen))
             wider = _common(held, found)
             if wider is None or wider == held.kind:  # the same type, and yet a value doesn't fit
@@ -173,7 +167,7 @@ class Resolver:
                 if column.misfit is not None:
                     self._misfit(name, column.misfit)
 
-    def _found(self, name: str, column: Column) -> ColumnType:
+    def _inferred(self, name: str, column: Column) -> pa.DataType:
         """The type that was inferred from csv and from json."""
         kinds: list[pa.DataType] = []
         for found in (column.texts.inferred(), column.values.inferred()):
@@ -190,10 +184,9 @@ class Resolver:
             kinds.append(found)
         wider = _common(ColumnType(kinds[0], ""), ColumnType(kinds[1], ""))
         if wider is None:
-            self._conflict(
-                name, ColumnType(kinds[0], "csv files"), ColumnType(kinds[1], "json files")
-            )
-        return ColumnType(wider, "the files")
+            one, other = ColumnType(kinds[0], "csv files"), ColumnType(kinds[1], "json files")
+            self._conflict(name, one, other)
+        return wider
 
     # --- Files with types -------------------------------------------------------------------------
 

@@ -20,19 +20,11 @@ if TYPE_CHECKING:
 FORMATS: Final = ("parquet", "csv", "tsv", "jsonl", "arrow")
 SEPARATED: Final = ("csv", "tsv")
 _SUFFIXES: Final = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+    ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
 STDIN: Final = "-"
 _STDIN_PATH: Final = "/dev/stdin"
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}

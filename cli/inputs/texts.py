@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,10 +67,32 @@ def texts_as(texts: pa.Array, kind: pa.DataType, *, forced: bool = False) -> pa.
         ]
         return pa.array(found, pa.binary()).cast(kind)
     texts = trimmed(texts)
-    for is_kind, parse in _PARSERS:
-        if is_kind(kind):
-            found = parse(texts, kind, forced)
-            return found if found.type.equals(kind) else found.cast(kind)
+    if types.is_boolean(kind):
+        return _booleans(texts)
+    if types.is_floating(kind):
+        return _floats(texts, kind, forced)
+    if types.is_duration(kind):
+        return _durations(texts, kind)
+    _refuse(not matches(texts, _pattern(kind, forced)))
+    if types.is_integer(kind) and forced:
+        texts = pc.replace_substring_regex(texts, r"^\+?(-?)0*([0-9])", r"\1\2")
+    if types.is_time(kind):
+        texts = pc.binary_join_element_wise(pa.scalar("1970-01-01"), texts, pa.scalar("T"))
+        return texts.cast(pa.timestamp(kind.unit)).cast(kind)
+    return texts.cast(pa.date32()).cast(kind) if types.is_date(kind) else texts.cast(kind)
+
+
+def _pattern(kind: pa.DataType, forced: bool) -> str:
+    """The texts of a type that Arrow casts exactly."""
+    types = pa.types
+    if types.is_integer(kind):
+        return _ANY_INTEGER if forced else INTEGER
+    if types.is_decimal(kind):
+        return _ANY_NUMBER if forced else NUMBER
+    if types.is_timestamp(kind):
+        return ZONED if kind.tz else NAIVE
+    if types.is_date(kind) or types.is_time(kind):
+        return f"^{_DATE if types.is_date(kind) else _CLOCK}$"
     raise ValueError(f"no text can be {kind}")
 
 
@@ -85,18 +107,11 @@ def _refuse(wrong: bool) -> None:
         raise ValueError("not a value of this type")
 
 
-def _booleans(texts: pa.Array, _: pa.DataType, __: bool) -> pa.Array:
+def _booleans(texts: pa.Array) -> pa.Array:
     true = pc.is_in(texts, pa.array(_TRUE))
     known = pc.or_(true, pc.is_in(texts, pa.array(_FALSE)))
     _refuse(pc.sum(known).as_py() != len(texts) - texts.null_count if len(texts) else False)
     return pc.if_else(pc.is_valid(texts), true, pa.scalar(None, pa.bool_()))
-
-
-def _integers(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
-    _refuse(not matches(texts, _ANY_INTEGER if forced else INTEGER))
-    if forced:
-        texts = pc.replace_substring_regex(texts, r"^\+?(-?)0*([0-9])", r"\1\2")
-    return texts.cast(kind)
 
 
 def _floats(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
@@ -118,28 +133,7 @@ def _floats(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
     return found
 
 
-def _decimals(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
-    _refuse(not matches(texts, _ANY_NUMBER if forced else NUMBER))
-    return texts.cast(kind)
-
-
-def _dates(texts: pa.Array, _: pa.DataType, __: bool) -> pa.Array:
-    _refuse(not matches(texts, rf"^{_DATE}$"))
-    return texts.cast(pa.date32())
-
-
-def _timestamps(texts: pa.Array, kind: pa.DataType, _: bool) -> pa.Array:
-    _refuse(not matches(texts, ZONED if kind.tz else NAIVE))
-    return texts.cast(kind)
-
-
-def _times(texts: pa.Array, kind: pa.DataType, _: bool) -> pa.Array:
-    _refuse(not matches(texts, rf"^{_CLOCK}$"))
-    stamps = pc.binary_join_element_wise(pa.scalar("1970-01-01"), texts, pa.scalar("T"))
-    return stamps.cast(pa.timestamp(kind.unit)).cast(kind)
-
-
-def _durations(texts: pa.Array, kind: pa.DataType, _: bool) -> pa.Array:
+def _durations(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     digits = _PER_SECOND[kind.unit]
 
     def number(text: str | None) -> int | None:
@@ -152,18 +146,6 @@ def _durations(texts: pa.Array, kind: pa.DataType, _: bool) -> pa.Array:
         return int(f"{found[1]}{found[2]}{part}")
 
     return pa.array([number(text) for text in texts.to_pylist()], pa.int64()).cast(kind)
-
-
-_PARSERS: Final[tuple[tuple[Any, Any], ...]] = (
-    (pa.types.is_boolean, _booleans),
-    (pa.types.is_integer, _integers),
-    (pa.types.is_floating, _floats),
-    (pa.types.is_decimal, _decimals),
-    (pa.types.is_date, _dates),
-    (pa.types.is_timestamp, _timestamps),
-    (pa.types.is_time, _times),
-    (pa.types.is_duration, _durations),
-)
 
 
 # --- The types that `--type` names ----------------------------------------------------------------

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import lakelog
-from lakelog.cli.demo_data import month_of, source
+from lakelog.cli.commands.demo import month_of, source
 
 PAUSE_S = 0.3
 

@@ -10,7 +10,7 @@ import lakelog
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lakelog.cli.demo_data import AIRPORTS, source
+from lakelog.cli.commands.demo import AIRPORTS, source
 from lakelog.errors import NotFoundError
 from newer_spark import STREAMS, needs
 from processes import HERE

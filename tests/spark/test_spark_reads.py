@@ -16,7 +16,7 @@ import lakelog
 import lakelog.spark
 import pyarrow as pa
 import pytest
-from lakelog.cli.demo_data import commit_year
+from lakelog.cli.commands.demo import commit_year
 from lakelog.errors import DatabaseNotFound, SparkUnsupported, UsageError
 from lakelog.spark.access import Access, S3Settings
 from lakelog.spark.arrow_types import spark_schema
