@@ -9,7 +9,6 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from ..catalog.read.points_in_time import point_in_time
 from ..errors import UsageError
 from .output import FORMS
 from .parser import URL
@@ -45,9 +44,16 @@ def positive(text: str) -> float:
     return value
 
 
+def point(text: str) -> AsOf:
+    """A point in time."""
+    from ..catalog.read.points_in_time import point_in_time  # it loads protobuf
+
+    return point_in_time(text)
+
+
 def point_or_now(text: str) -> AsOf:
     """A point in time; None for `now`, the newest."""
-    return None if text.strip() == "now" else point_in_time(text)
+    return None if text.strip() == "now" else point(text)
 
 
 def names(text: str) -> list[str]:
@@ -63,12 +69,12 @@ def column_names(given: Sequence[str] | None) -> list[str]:
 
 
 def _named_point(text: str) -> tuple[str, AsOf]:
-    name, equals, point = text.partition("=")
+    name, equals, at = text.partition("=")
     if not equals:
         raise UsageError(
             f"{text[:60]!r} doesn't name a point in time", hint="Write june=2013-06-30T00:00Z"
         )
-    return name.strip(), point_or_now(point)
+    return name.strip(), point_or_now(at)
 
 
 # --- Arguments ------------------------------------------------------------------------------------
@@ -153,7 +159,7 @@ AS_OF: Final = argument(
     "POINT",
     "read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), "
     "or a revision for each writer (EWR=3,JFK=2). Default: the newest",
-    type=point_in_time,
+    type=point,
 )
 ALSO: Final = argument(
     "--also",

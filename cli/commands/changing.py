@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from ...catalog.read.points_in_time import point_in_time
 from ...errors import some_names
 from .. import options, output
 from ..command_list import Command
@@ -191,7 +190,7 @@ lakelog restore ./catalog weather hourly --to EWR=3 --writer EWR --execute
             "POINT",
             "the point in time, as for --as-of: a time with its zone (2013-06-30T00:00Z), a "
             "token (ll1-...), or a revision for each writer (EWR=3,JFK=2)",
-            type=point_in_time,
+            type=options.point,
             required=True,
         ),
         options.writers("only this writer's log; may be repeated"),

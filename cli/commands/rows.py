@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...catalog.read.points_in_time import point_in_time
 from ...errors import LakelogError, TimeBeforeFirstCommit
 from .. import errors, options, output
 from ..command_list import Command
@@ -135,10 +134,10 @@ lakelog changes ./catalog weather hourly --since ll1-CgdleGFtcGxl --columns orig
     (
         *options.ON_TABLE,
         options.argument(
-            "--since", "POINT", f"the earlier {_POINT}", type=point_in_time, required=True
+            "--since", "POINT", f"the earlier {_POINT}", type=options.point, required=True
         ),
         options.argument(
-            "--until", "POINT", f"the later {_POINT}. Default: the newest", type=point_in_time
+            "--until", "POINT", f"the later {_POINT}. Default: the newest", type=options.point
         ),
         options.argument(
             "-c --columns",
