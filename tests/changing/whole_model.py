@@ -245,10 +245,11 @@ class Model:
                 if known is None:
                     body = self.world.store.get(f"{writer}/{DATABASE}/{path}")
                     ids = pq.read_table(pa.BufferReader(body), columns=["id"])["id"].to_pylist()
-                    known = File(path, tuple(ids), number=number_of(path))
-                live[writer, path] = replace(
-                    known, clock=row["last_clock"], revision=row["revision"]
-                )
+                    clock, revision = row["last_clock"], row["revision"]
+                    known = File(
+                        path, tuple(ids), clock=clock, revision=revision, number=number_of(path)
+                    )
+                live[writer, path] = known  # also one that comes back, with the order that it had
             self.tables[name] = replace(table, files=live)
 
     def shown(self, table: Table, writer: str = "") -> Counter[int]:
