@@ -1,8 +1,9 @@
-"""Random histories of one log, with what its readers saw after each revision, and with attempts
-that were never committed: for tests that owe rows."""
+"""Random histories of logs, with what their readers saw after each revision, and with attempts that
+were never committed: for tests that owe rows."""
 
 from __future__ import annotations
 
+import copy
 import gc
 import warnings
 from collections import Counter
@@ -13,7 +14,8 @@ import pyarrow as pa
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.data.footers.read import read_footer
 from lakelog.catalog.format.deletes import decode_deletes
-from lakelog.catalog.format.names import parse_log_object
+from lakelog.catalog.format.names import LogObject, parse_log_object
+from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import ConflictError, NotFoundError, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
@@ -25,13 +27,11 @@ if TYPE_CHECKING:
     from lakelog.rebuild import RebuildPlan
 
 TABLES = ("t", "u %")
-BASE = "w/db/"
-LOG, MIRROR = f"{BASE}transactions/", f"{BASE}mirror/transactions/"
 REFUSED = (ConflictError, NotFoundError, UsageError)
 STEPS = (
     "write", "write", "write", "delete", "delete", "upsert", "overwrite", "overwrite", "rewrite",
     "rewrite", "evolve", "remove", "restore", "rolled_back", "rolled_back", "refused",
-    "crashed", "reopen", "batch",
+    "overtaken", "crashed", "reopen", "batch",
 )  # fmt: skip
 Row = tuple[str, int, int]  # table, key, and a number that no other row has
 
@@ -43,6 +43,7 @@ class Lake:
     Attributes:
         rows: By revision, all rows that readers saw.
         epochs: By revision.
+        ids: By revision, of the transactions that it committed (hex).
         attempts: By transaction id (hex), the rows of what was not committed, its epoch, and how it
             ended.
         done: What was done, in words; of interest where a test fails.
@@ -51,34 +52,46 @@ class Lake:
     random: Random
     store: MemoryStore = field(default_factory=lambda: MemoryStore("salvage"))
     fake: FakeAmbient = field(default_factory=FakeAmbient)
+    name: str = "w"  # the writer's
+    first: int = 0  # its rows are numbered from here on
+    keyed: bool | None = None  # whether there are upserts; None: it is drawn
+    every: int | None = None  # commits from checkpoint to checkpoint; None: it is drawn
     rows: dict[int, set[Row]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
+    ids: dict[int, set[str]] = field(default_factory=dict)
     attempts: dict[str, tuple[set[Row], int, str]] = field(default_factory=dict)
     restores: set[int] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
-    number: int = 0
 
     def __post_init__(self) -> None:
+        self.base, self.number = f"{self.name}/db/", self.first
         self.catalog = Catalog(self.store, ambient=self.fake.ambient)
-        self.keyed = self.random.random() < 0.3
-        self.every = self.random.choice((0, 3, 16))
+        drawn = self.random.random() < 0.3, self.random.choice((0, 3, 16))
+        self.keyed = drawn[0] if self.keyed is None else self.keyed
+        self.every = drawn[1] if self.every is None else self.every
         self.writer = self.open()
         self.write(TABLES[0])
         self.look()
 
     def open(self, *, shared: bool = False) -> Any:
-        return self.catalog.writer("w", "db", shared=shared, checkpoint_every=self.every)
+        return self.catalog.writer(self.name, "db", shared=shared, checkpoint_every=self.every)
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            self.fake.move(1)
-            what, table = self.random.choice(STEPS), self.random.choice(TABLES)
-            try:
-                getattr(self, what)(table)
-                self.done.append(f"{what} {table}")
-            except REFUSED as error:
-                self.done.append(f"{what} {table}: {type(error).__name__}")
-            self.look()
+            self.step(self.random.choice(STEPS))
+        self.end()
+
+    def step(self, what: str) -> None:
+        self.fake.move(1)
+        table = self.random.choice(TABLES)
+        try:
+            getattr(self, what)(table)
+            self.done.append(f"{what} {table}")
+        except REFUSED as error:
+            self.done.append(f"{what} {table}: {type(error).__name__}")
+        self.look()
+
+    def end(self) -> None:
         self.writer.close()
         gc.collect()
 
@@ -87,11 +100,22 @@ class Lake:
         state = self.state()
         if state.revision not in self.rows:
             for revision in range(max(self.rows, default=-1) + 1, state.revision + 1):
-                self.rows[revision] = visible(self.catalog, {"w": revision})
+                self.rows[revision] = visible(self.catalog, {self.name: revision})
                 self.epochs[revision] = state.epoch
+            for row in state.history.after(max(self.ids, default=-1)):
+                self.ids[row["revision"]] = {one.hex() for one in row["transaction_ids"]}
+
+    def again(self) -> Lake:
+        """The same in a store of its own, to be destroyed."""
+        lake = copy.copy(self)
+        lake.store = MemoryStore(self.store.url.removeprefix("memory://"))
+        for info in self.store.list(""):
+            lake.store.put(info.key, self.store.get(info.key))
+        lake.catalog = Catalog(lake.store, ambient=self.fake.ambient)
+        return lake
 
     def state(self) -> Any:
-        return _state(self.store)
+        return LogReader(self.store, self.name, "db").load()
 
     # --- Steps ------------------------------------------------------------------------------------
 
@@ -102,13 +126,13 @@ class Lake:
         return pa.table({"k": keys, "v": list(range(start, start + rows))})
 
     def where(self) -> str:
-        number = self.random.randrange(max(1, self.number))
+        number = self.random.randrange(self.first, max(self.first + 1, self.number))
         some = f"v < {number} AND v > {number - 6}"
-        return self.random.choice((f"v = {number}", some, "k % 3 = 1"))
+        return self.random.choice((f"v = {number}", some, f"k >= {number} AND k < {number + 12}"))
 
     def files(self, table: str) -> list[str]:
-        found = self.catalog.snapshot("db").files(table)
-        return sorted(path.removeprefix(BASE) for path in found["path"].to_pylist())
+        found = self.catalog.snapshot("db", {self.name: self.state().revision}).files(table)
+        return sorted(path.removeprefix(self.base) for path in found["path"].to_pylist())
 
     def write(self, table: str) -> None:
         with self.writer.transaction() as tx:
@@ -127,11 +151,13 @@ class Lake:
     def upsert(self, table: str) -> None:
         if not self.keyed:
             return
+        table = TABLES[1]  # no overwrite or rewrite is taken any more where there are upserts
         with self.writer.transaction() as tx:
             tx.evolve(table, key=["k"])
         self.look()
         with self.writer.transaction() as tx:
-            tx.upsert(table, self.data(keys=[self.random.randrange(self.number) for _ in range(3)]))
+            keys = [self.random.randrange(self.first, self.number) for _ in range(3)]
+            tx.upsert(table, self.data(keys=keys))
 
     def overwrite(self, table: str) -> None:
         with self.writer.transaction() as tx:
@@ -154,9 +180,10 @@ class Lake:
 
     def restore(self, table: str) -> None:
         head = max(self.rows)
-        to = {"w": self.random.randint(max(0, head - 4), head)}
-        self.catalog.restore("db", self.random.choice((None, table)), to=to, execute=True)
-        now = _state(self.store).revision
+        to = {self.name: self.random.randint(max(0, head - 4), head)}
+        some = self.random.choice((None, table))
+        self.catalog.restore("db", some, to=to, writers=[self.name], execute=True)
+        now = self.state().revision
         self.restores.update(range(head + 1, now + 1))
 
     def reopen(self, table: str) -> None:
@@ -168,9 +195,15 @@ class Lake:
     def change(self, tx: Any, table: str) -> set[Row]:
         """Does something in a transaction; returns the rows that it wrote."""
         data = self.data()
-        what = self.random.choice(("write", "delete", "overwrite", "rewrite"))
+        what = self.random.choice(("write", "delete", "overwrite", "rewrite", "evolve", "remove"))
         if what == "write":
             tx.write(table, data)
+        elif what == "evolve":
+            tx.evolve(table, add={f"c{self.number}": pa.int64()})
+            tx.write(table, data)
+        elif what == "remove":
+            for path in self.files(table)[:1]:
+                tx.remove(path)
         elif what == "delete":
             tx.delete(table, self.where(), mode=self.random.choice(("predicate", "rows")))
         elif what == "overwrite":
@@ -207,6 +240,21 @@ class Lake:
             rows = {(table, k, v) for k, v in zip(*data.to_pydict().values(), strict=True)}
             self.attempt(tx, rows, "refused")
 
+    def overtaken(self, table: str) -> None:
+        """A transaction that was begun before another one: of some kinds it must be refused."""
+        tx = self.writer.transaction()
+        rows: set[Row] = set()
+        try:
+            rows = self.change(tx, table)
+            with self.open(shared=True) as guest, guest.transaction() as other:
+                self.change(other, table)
+            self.look()
+            tx.commit()
+        except REFUSED:
+            self.attempt(tx, rows, "refused")
+            tx.discard()
+            raise
+
     def crashed(self, table: str) -> None:
         """The process dies before it commits: what it put stays."""
         tx = self.writer.transaction()
@@ -232,7 +280,7 @@ class Lake:
     def highest_base(self) -> int:
         """Returns the highest revision on which any footer says that its transaction was begun."""
         found = [-1]
-        for info in self.store.list(f"{BASE}data/"):
+        for info in self.store.list(f"{self.base}data/"):
             if info.key.endswith(".parquet"):
                 meta = read_footer(self.store, info.key, info.size_bytes).meta
             else:
@@ -244,23 +292,30 @@ class Lake:
 
     def lose(self, revisions: set[int]) -> None:
         """Both copies of what stands on some revisions, checkpoints included."""
-        for folder in (LOG, MIRROR):
-            for info in list(self.store.list(folder)):
+        self.store.delete([key for key, item in self.names() if item.revision in revisions])
+
+    def names(self) -> list[tuple[str, LogObject]]:
+        """Keys and names of all transactions and checkpoints, in both places."""
+        found = []
+        for folder in (f"{self.base}transactions/", f"{self.base}mirror/transactions/"):
+            for info in self.store.list(folder):
                 item = parse_log_object(info.key[len(folder) :])
-                if item is not None and item.revision in revisions:
-                    self.store.delete([info.key])
+                if item is not None:
+                    found.append((info.key, item))
+        return found
+
+    def unknown(self) -> set[int]:
+        """The revisions of which no object is left that tells: be they lost or pruned."""
+        items = [item for _, item in self.names()]
+        told = {item.revision for item in items if item.kind == "transaction"}
+        base = max((item.revision for item in items if item.kind == "checkpoint"), default=-1)
+        return {revision for revision in self.rows if revision > base} - told
 
     def lose_all(self) -> None:
         """Everything but `data/`."""
-        for info in list(self.store.list(BASE)):
-            if not info.key.startswith(f"{BASE}data/"):
+        for info in list(self.store.list(self.base)):
+            if not info.key.startswith(f"{self.base}data/"):
                 self.store.delete([info.key])
-
-
-def _state(store: MemoryStore) -> Any:
-    from lakelog.catalog.read.log_reader import LogReader
-
-    return LogReader(store, "w", "db").load()
 
 
 def visible(catalog: Catalog, as_of: Any = None) -> set[Row]:
@@ -281,7 +336,7 @@ def counted(catalog: Catalog, as_of: Any = None) -> Counter[Row]:
 
 def rebuild(lake: Lake, **options: Any) -> RebuildPlan:
     """Plans and executes a rebuild; returns the plan."""
-    plan = plan_rebuild(lake.store, "w", "db", ambient=lake.fake.ambient, **options)
+    plan = plan_rebuild(lake.store, lake.name, "db", ambient=lake.fake.ambient, **options)
     execute_rebuild(lake.store, plan, ambient=lake.fake.ambient)
     return plan
 
@@ -299,15 +354,29 @@ def owed(lake: Lake, lost: set[int]) -> set[Row]:
 
 
 def check(lake: Lake, lost: set[int]) -> RebuildPlan:
-    """Rebuilds, and holds every row against what was committed."""
+    """Rebuilds, and holds every row against what was committed. Then the same without the attempts
+    that it could not tell from commits: as a user does who knows them."""
+    twin, lost = lake.again(), lost | lake.unknown()
+    plan = _checked(lake, lost)
+    never = {item.transaction_id for item in plan.unproven} & lake.attempts.keys()
+    if never:
+        again = _checked(twin, lost, exclude=never)
+        assert never.isdisjoint(item.transaction_id for item in again.unproven)
+    return plan
+
+
+def _checked(lake: Lake, lost: set[int], **options: Any) -> RebuildPlan:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan = rebuild(lake)
-        got = counted(Catalog(lake.store, ambient=lake.fake.ambient))
-    unproven = {item.transaction_id for item in plan.unproven}
-    replaced_keys = {
-        (table, k) for one in unproven for table, k, _ in lake.attempts.get(one, (set(), 0, ""))[0]
-    }
+        plan = rebuild(lake, **options)
+        got = counted(lake.catalog, {lake.name: lake.state().revision})
+    assert plan.unproven or plan.lost or set(got.values()) <= {1}, (
+        lake.done,
+        "a row is there twice",
+    )
+    unproven = {item.transaction_id: item for item in plan.unproven}
+    guessed = {one: lake.attempts[one] for one in unproven.keys() & lake.attempts.keys()}
+    replaced_keys = {(table, k) for rows, _, _ in guessed.values() for table, k, _ in rows}
     missing = {row for row in owed(lake, lost) - got.keys() if row[:2] not in replaced_keys}
     assert not missing, (sorted(missing)[:5], lake.done, sorted(lost))
     committed = set().union(*lake.rows.values())
@@ -317,14 +386,15 @@ def check(lake: Lake, lost: set[int]) -> RebuildPlan:
             continue
         assert one in unproven, (how, lake.done)
         assert how == "crashed", (how, lake.done)
+        assert len(came) <= unproven[one].rows
         head = max(lake.rows)
         free = [r for r in lost if _fits(lake, r, epoch)] or epoch >= lake.epochs[head]
         assert free, (one, epoch, lake.epochs, sorted(lost), lake.done)
-    guesses = {row for one in unproven for row in lake.attempts.get(one, (set(), 0, ""))[0]}
-    strange = got.keys() - committed - guesses
-    rows_of = {row[0]: 0 for row in strange}
-    if not unproven:
-        assert not strange, (sorted(strange)[:5], rows_of, lake.done)
+    strange = got.keys() - committed - set().union(*(rows for rows, _, _ in guessed.values()))
+    assert not strange, (sorted(strange)[:5], lake.done, sorted(lost))
+    known = set(guessed).union(*(lake.ids[revision] for revision in lost))
+    strange = unproven.keys() - known
+    assert not strange, ([unproven[one] for one in strange], lake.done, sorted(lost))
     return plan
 
 

@@ -5,7 +5,6 @@ check names the object, and repair makes the store byte-equal again.
 from __future__ import annotations
 
 import math
-import random
 import warnings
 from unittest import mock
 
@@ -27,18 +26,6 @@ from lakelog.rebuild.findings import CheckReport, Finding, Subset
 from lakelog.rebuild.repair import RepairPlan, execute_repair, plan_repair
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PassingStore, PlainStore
-
-DAMAGES = {
-    "lost": lambda store, key: store.delete([key]),
-    "empty": lambda store, key: store.put(key, b""),
-    "cut": lambda store, key: store.put(key, store.get(key)[:-7]),
-    "flipped": lambda store, key: store.put(key, flipped(store.get(key))),
-}
-
-
-def flipped(body):
-    at = random.Random(len(body)).randrange(len(body))
-    return body[:at] + bytes([body[at] ^ 8]) + body[at + 1 :]
 
 
 def objects(store):
@@ -101,59 +88,6 @@ def test_a_sound_lake_has_no_findings(lake):
         assert report.objects > 40
     assert report.files >= 20
     assert report.bytes_read > 0
-
-
-def drill(lake, keys, damage, *, whole=True):
-    """Damages objects: rows stay, check names each, repair gives every byte back."""
-    store = restored(lake)
-    for key in keys:
-        DAMAGES[damage](store, key)
-    assert read(store, lake[1]) == lake[1]
-    report = Catalog(store).check("db", level="log")
-    named = " ".join(finding.object for finding in report.findings)
-    # A checkpoint that is not there was never written, for all that anybody knows.
-    known = [k for k in keys if not (damage == "lost" and k.endswith("checkpoint"))]
-    assert all(key in named for key in known), (damage, keys)
-    done = Catalog(store).repair("db", report=report, execute=True)
-    assert not done.left
-    after = objects(store)
-    for key in known:
-        if key.endswith((".checkpoint", ".segment")) and mirror_key(key) not in lake[0]:
-            continue  # computed again, or no longer referred to
-        assert after[key] == lake[0][key]
-    assert read(store, lake[1]) == lake[1]
-    assert Catalog(store).check("db", level="files").is_sound
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_one_object_lost_or_damaged(lake, damage):
-    for key in random.sample(log_objects(lake), 12):
-        drill(lake, [key], damage)
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_two_objects_lost_or_damaged(lake, damage):
-    """But not both copies of one."""
-    for _ in range(6):
-        one, two = random.sample(log_objects(lake), 2)
-        if mirror_key(one) != two and mirror_key(two) != one:
-            drill(lake, [one, two], damage)
-
-
-@pytest.mark.parametrize("folder", ["transactions/", "mirror/"])
-def test_a_whole_folder_lost(lake, folder):
-    for writer in ("v", "w"):
-        prefix = f"{writer}/db/{folder}"
-        keys = [key for key in lake[0] if key.startswith(prefix)]
-        assert keys
-        drill(lake, keys, "lost")
-
-
-def test_the_end_of_a_log_lost_at_each_length(lake):
-    keys = [key for key in lake[0] if key.startswith("v/db/transactions/") and "transaction" in key]
-    keys = sorted(key for key in keys if key.endswith(".transaction"))  # the newest first
-    for length in (1, 2, 5):
-        drill(lake, keys[:length], "lost")
 
 
 def test_both_copies_lost_are_an_error_for_a_rebuild(lake):

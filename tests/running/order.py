@@ -35,6 +35,8 @@ GROUPS = {
     "tests/faults/test_split_brain.py": "timing",
     "tests/gc/test_gc_races.py::test_races_never": "timing",
     "tests/layout/test_import_time.py": "timing",
+    # One catalog, built once.
+    "tests/rebuild/test_drill.py": "drill",
     # They look at the same syntax trees, which are parsed once.
     "tests/layout/": "layout",
 }

@@ -50,6 +50,7 @@ IN_THIRDS = (
     "tests/keys/test_keys.py",
     "tests/model/test_model.py",
     "tests/rebuild/test_footer_pool.py",
+    "tests/rebuild/test_salvage.py",
     "tests/replication/test_replicate_broken_off.py",
     "tests/replication/test_replicate_stopped.py",
     "tests/simulation/test_simulation.py",
