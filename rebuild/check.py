@@ -13,6 +13,7 @@ Source: docs/maintenance.md, "Check".
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -105,17 +106,19 @@ def check(
         _LogCheck(catalog, LogReader(catalog.store, owner, name, catalog.ambient), progress)
         for owner, name in logs_to_check(catalog, database, writer)
     ]
-    for one in checks:
-        if level != "log":
-            one.list_data()  # before the log is read: what is named by then was put before
-        one.check_log()
-        if level != "log":
-            one.check_files()
-            one.check_bases()
-        if level in ("footers", "data"):
-            one.check_footers()
-        if level == "data":
-            subset = one.check_pages(subset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it would warn of is a finding
+        for one in checks:
+            if level != "log":
+                one.list_data()  # before the log is read: what is named by then was put before
+            one.check_log()
+            if level != "log":
+                one.check_files()
+                one.check_bases()
+            if level in ("footers", "data"):
+                one.check_footers()
+            if level == "data":
+                subset = one.check_pages(subset)
     order: list[Severity] = ["error", "warning", "note"]
     found = sorted(
         (f for one in checks for f in one.findings), key=lambda f: order.index(f.severity)
@@ -292,14 +295,10 @@ class _LogCheck:
 
     def _read_history(self, listing: Listing) -> None:
         """Notes rows and time of each revision, as far as anything readable says them."""
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                table = self.log.load().history.table()
-            except LakelogError:
-                return
+        try:
+            table = self.log.load().history.table()
+        except LakelogError:
+            return
         rows, at = table.column("rows_added").to_pylist(), table.column("committed_at")
         us = at.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
         for revision, added, time in zip(table.column("revision").to_pylist(), rows, us):
@@ -348,20 +347,16 @@ class _LogCheck:
 
     def _checkpoint_state(self, item: LogObject, pair: _Pair, *, needed: bool) -> State | None:
         """Reads the segments of a checkpoint in the log and, where it must, in the mirror."""
-        import warnings
-
         key = self.log.folder + item.name
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it would warn of is a finding
-            try:
-                state = _whole(self.log.checkpoint_of(pair.best))
-            except LakelogError as error:
-                self.report(
-                    "warning", error.key or key, error.message, remedy="checkpoint",
-                    revision=item.revision, rows=0,
-                )  # fmt: skip
-                return None
-            self._judge_parts(state, key, item.revision)
+        try:
+            state = _whole(self.log.checkpoint_of(pair.best))
+        except LakelogError as error:
+            self.report(
+                "warning", error.key or key, error.message, remedy="checkpoint",
+                revision=item.revision, rows=0,
+            )  # fmt: skip
+            return None
+        self._judge_parts(state, key, item.revision)
         assert state.base is not None
         names = {p.name for p in (state.base.references, *state.pieces) if p.name}
         folder = segments_folder(self.log.writer, self.log.database)
