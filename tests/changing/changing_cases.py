@@ -128,9 +128,7 @@ def rows_of(snapshot: Snapshot) -> dict[tuple[str, str, str], tuple[int, ...]]:
     """The rows of each live file, by writer, table and path."""
     found = {}
     for table in snapshot.tables():
-        shown = snapshot.to_arrow(table)
-        # A table that a restore took back to before it was known has no columns, and no file.
-        rows = iter(shown["n"].to_pylist() if shown.num_columns else ())
+        rows = iter(snapshot.to_arrow(table)["n"].to_pylist())
         for part in snapshot.file_parts(table):
             writer, _, path = part.key.split("/", 2)
             found[writer, table, path] = tuple(next(rows) for _ in range(part.row_count))

@@ -27,6 +27,14 @@ def a_dropped_column_is_read_again() -> Any:
     return mock.patch("lakelog.catalog.read.cut_tables.shown", by_name)
 
 
+@plant("tests/evolution/test_evolve.py::test_a_forgotten_table_begins_anew")
+def a_dropped_table_gives_its_ids_again() -> Any:
+    """What is written to it next takes its columns for those that it had."""
+    from lakelog.catalog.commit import session
+
+    return mock.patch.object(session, "forgotten_ids", return_value=[])
+
+
 @plant(f"{_SEED}::test_the_old_row_has_the_default_and_not_its_old_value")
 def defaults_are_not_known_to_skipping() -> Any:
     """By the statistics a column with a default is null in files that lack it."""

@@ -287,7 +287,6 @@ LAST_CAUGHT = {
     "dates_by_its_own_clock": 269,
     "digest_unchecked": 858,
     "doubles_are_told_alike": 1175,
-    "drop_leaves_definitions": 36,
     "fences_by_what_is_left": 269,
     "gap_is_skipped": 85,
     "gc_compares_exactly": 55,

@@ -147,18 +147,6 @@ def restore_leaves_columns() -> Any:
     return mock.patch.object(plan_change, "restored_columns", return_value=[])
 
 
-def drop_leaves_definitions() -> Any:
-    """What a table's columns were is known after it was dropped."""
-    real = definitions.Definitions.apply
-
-    def apply(self: Any, transaction: Any) -> None:
-        before = dict(self.entries)
-        real(self, transaction)
-        self.entries.update({t: e for t, e in before.items() if t not in self.entries})
-
-    return mock.patch.object(definitions.Definitions, "apply", apply)
-
-
 CHANGED_UPHEAVALS: dict[str, Callable[[], Any]] = {
     function.__name__: function
     for function in (
@@ -182,6 +170,5 @@ CHANGES: dict[str, Callable[[], Any]] = {
         restore_leaves_deletes,
         restore_deletes_nothing,
         restore_leaves_columns,
-        drop_leaves_definitions,
     )
 }
