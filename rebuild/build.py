@@ -247,8 +247,10 @@ class _Building:
         gone = {(one.table, one.path) for one in self._plan.gone}
         actions = self._new_schemas((file.table, file.fingerprint) for file in files)
         actions += [_remove(*name) for name in names if name not in own]
-        dropped = own.intersection(names)
-        added = [file for file in files if (file.table, file.path) not in dropped | gone]
+        # Some may be live already: a restore that can be read has brought them back.
+        live = self._live({(file.table, file.path) for file in files}) - set(names)
+        left_out = own.intersection(names) | gone | live
+        added = [file for file in files if (file.table, file.path) not in left_out]
         revisions = {
             (file.table, file.path): item.revision
             for item in items

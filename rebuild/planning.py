@@ -375,7 +375,8 @@ def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
         own = file.transaction_id
         if file.path in counted or (own not in known and own not in decision.refused):
             continue
-        why = decision.refused.get(own, "another attempt at its task has more rows, or as many")
+        other = "another attempt at its task has more rows, or as many"
+        why = decision.refused.get(own, REMOVED if file.task < 0 else other)
         kind = _KINDS.get(why, "uncommitted")
         found.append(LeftOut(file.path, file.size_bytes, file.row_count, kind, why, own.hex()))
     return found

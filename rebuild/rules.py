@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,8 @@ RULES: Final = (
     "have been: above the base and above its own, between transactions of no higher epoch before "
     "and no lower one after it; a revision that is known is left only to those of the same opening "
     "of the writer, who may have shared its commit.",
-    "An unproven transaction adds its files. It replaces nothing and hides nothing.",
+    "An unproven transaction adds its files, but for those that the log or a proven transaction "
+    "took out later. It replaces nothing and hides nothing.",
     "Of an unproven rewrite the inputs are live if all are there. Otherwise its files are live, "
     "and its inputs are not.",
     "Of several attempts at one version of an application the proven one counts, else the one with "
@@ -439,9 +440,16 @@ class _Walk:
                 refused[attempt.transaction_id] = why
                 continue
             removes = attempt.replaces & self.live if _is_rewrite(attempt) else frozenset()
-            self.live = (self.live - removes) | (_names(attempt) - self.replaced)
+            names = _names(attempt) - self.replaced
+            if not (names | removes):
+                refused[attempt.transaction_id] = REMOVED
+                continue
+            if not removes and names <= self.live:
+                continue  # the log has added them again itself
+            self.live = (self.live - removes) | names
             why = "a rewrite of which not all inputs are there" if removes else _UNKNOWN
-            found.append(Salvaged(attempt, False, None, removes, why))
+            rest = tuple(one for one in attempt.files if (one.table, one.path) in names)
+            found.append(Salvaged(replace(attempt, files=rest), False, None, removes, why))
         return found
 
     def _why_not(self, attempt: Attempt) -> str:

@@ -22,10 +22,10 @@ class Lake:
         self.catalog, self.store, self.fake = catalog, store, fake
         self.writer = catalog.writer(W, D, checkpoint_every=0)
 
-    def write(self, *values: int) -> None:
+    def write(self, *values: int) -> str:
         self.fake.move(1)
         with self.writer.transaction() as tx:
-            tx.write("t", pa.table({"a": list(values)}))
+            return tx.write("t", pa.table({"a": list(values)}))[0]
 
     def rolled_back(self, change) -> None:
         with contextlib.suppress(RuntimeError), self.writer.transaction() as tx:
@@ -172,3 +172,27 @@ def test_a_huge_object_of_the_log_is_damage_and_not_read(lake, store, monkeypatc
         lake.rows()
     lake.rebuild()
     assert lake.rows() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("lost", [(1,), (1, 2)])
+def test_a_file_of_a_lost_commit_that_the_log_restored_is_added_once(lake, lost):
+    path = lake.write(4)
+    with lake.writer.transaction() as tx:
+        tx.remove(path)
+    lake.catalog.restore(D, to={W: 1}, execute=True)
+    assert lake.rows() == [1, 2, 3, 4]
+    lake.lose(*lost)
+    plan = lake.rebuild()
+    assert lake.rows() == [1, 2, 3, 4]
+    assert not [one for one in plan.left_out if one.path == path]
+
+
+def test_a_file_of_a_lost_commit_that_the_log_removed_does_not_come_back(lake):
+    path = lake.write(4)
+    with lake.writer.transaction() as tx:
+        tx.remove(path)
+    lake.write(5)
+    lake.lose(1)
+    plan = lake.rebuild()
+    assert lake.rows() == [1, 2, 3, 5]
+    assert [(one.path, one.kind) for one in plan.left_out] == [(path, "removed")]
