@@ -164,10 +164,10 @@ def test_rows_are_read_in_the_order_that_they_had():
 
 
 def test_a_file_of_somebody_else_has_the_clock_and_place_that_it_had(tmp_path):
-    """It is live in both states, but was taken out between and added anew, with another clock."""
+    """It is live in both states, but was taken out between and added anew: all of its rows."""
     catalog = open_catalog(tmp_path / "lake")
     url = str(tmp_path / "other.parquet")
-    pq.write_table(pa.table({"n": [1], "v": ["theirs"]}), url)
+    pq.write_table(pa.table({"n": [1, 2], "v": ["theirs", "deleted"]}), url)
     with catalog.writer("oslo", "weather") as writer:
 
         def add(clock: int) -> None:
@@ -179,11 +179,14 @@ def test_a_file_of_somebody_else_has_the_clock_and_place_that_it_had(tmp_path):
     with catalog.writer("oslo", "weather") as writer:
         with writer.transaction() as tx:
             tx.write("hourly", pa.table({"n": [1], "v": ["ours"]}), clock=(5, 5))
+        with writer.transaction() as tx:
+            tx.delete("hourly", "n = 2")
         before = catalog.snapshot("weather")
         with writer.transaction() as tx:
             tx.remove(url)
         add(5)
-        assert catalog.snapshot("weather").to_arrow("hourly")["v"].to_pylist() == ["theirs"]
+        now = catalog.snapshot("weather").to_arrow("hourly")["v"].to_pylist()
+        assert now == ["theirs", "deleted"]
         done = catalog.restore("weather", to=before.token, execute=True)
         assert (done.files_removed, done.files_added) == (1, 1)
     after = catalog.snapshot("weather")
