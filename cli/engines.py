@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..errors import UsageError
@@ -12,7 +13,7 @@ from . import options
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from ..catalog.parallel import Engine
     from ..spark import Stages
@@ -51,13 +52,12 @@ def arguments(work: str) -> tuple[Argument, ...]:
     )
 
 
-def engine_of(args: argparse.Namespace, what: str) -> SparkOnDemand | None:
-    """The engine that the arguments name; None: threads of this process.
+@contextmanager
+def engine_of(args: argparse.Namespace, what: str) -> Iterator[SparkOnDemand | None]:
+    """The engine that the arguments name, while this is open; None: threads of this process.
 
     Args:
         what: The work, for Spark's UI.
-    Raises:
-        UsageError: Settings of Spark without Spark, or something that is no setting.
     """
     conf: dict[str, str] = {}
     for text in args.spark:
@@ -70,19 +70,19 @@ def engine_of(args: argparse.Namespace, what: str) -> SparkOnDemand | None:
             )
         conf[name] = value
     if args.engine == SPARK:
-        return SparkOnDemand(what, conf)
-    if conf:
+        engine = SparkOnDemand(what, conf)
+        try:
+            yield engine
+        finally:
+            engine.close()
+    elif conf:
         raise UsageError("--spark goes with --engine spark", hint="Give both, or neither")
-    return None
+    else:
+        yield None
 
 
 class SparkOnDemand:
-    """An engine that starts Spark when there is something to do. Close it.
-
-    Args:
-        what: The work, for Spark's UI.
-        conf: Settings of Spark.
-    """
+    """An engine that starts Spark, with these settings, when there is something to do. Close it."""
 
     def __init__(self, what: str, conf: dict[str, str]) -> None:
         self._what = what

@@ -57,8 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             errors.show_warnings(redact)
             _tolerate_any_encoding()
-            if argv is None and not _wants_pandas(sys.argv[1:]):
-                _do_without_pandas()
+            if argv is None:
+                entry = find(sys.argv[1]) if len(sys.argv) > 1 else None
+                if entry is None or not entry.pandas:
+                    _do_without_pandas()
             code = _run(list(sys.argv[1:] if argv is None else argv), redact)
             sys.stdout.flush()
             return code
@@ -97,11 +99,6 @@ def _run(argv: list[str], redact: errors.Redactor) -> int:
     args.storage_options = options.storage_options(getattr(args, "option", None) or [])
     redact.learn(args.storage_options)
     return entry.load().run(args)
-
-
-def _wants_pandas(argv: list[str]) -> bool:
-    entry = find(argv[0]) if argv else None
-    return entry is not None and entry.pandas
 
 
 def _do_without_pandas() -> None:

@@ -179,16 +179,10 @@ def pairs(items: Iterable[tuple[str, str]], *, indent: str = "") -> None:
 
 
 def named(record: Mapping[str, Any], *names: str) -> list[tuple[str, str]]:
-    """Values of a record with their names, for `pairs`."""
-    values = ((name, record[name]) for name in names)
-    return [
-        (name.replace("_", " "), ", ".join(value) if isinstance(value, list) else _known(value))
-        for name, value in values
-    ]
-
-
-def _known(value: Any) -> str:
-    return "" if value is None else str(value)
+    """Values of a record with their names, for `pairs`; empty for None."""
+    values = [record[name] for name in names]
+    texts = [", ".join(v) if isinstance(v, list) else "" if v is None else str(v) for v in values]
+    return [(name.replace("_", " "), text) for name, text in zip(names, texts)]
 
 
 def note(label: str, value: str) -> None:

@@ -71,9 +71,11 @@ class Parser(argparse.ArgumentParser):
                 raise given
             errors.running().url = url
             return left_out
-        if not _may_be_a_name(given.url):
-            return given
-        raise self._two_readings(given, left_out)
+        from ..catalog.format.names import is_id
+
+        if is_id(given.url):  # or else a URL, and no name of a database
+            raise self._two_readings(given, left_out)
+        return given
 
     def _try(self, words: list[str]) -> argparse.Namespace | LakelogError:
         try:
@@ -128,13 +130,6 @@ class Parser(argparse.ArgumentParser):
 def _is_place(word: str) -> bool:
     """Tell whether a word is a URL or a path, and no name."""
     return "://" in word or word in (".", "..") or word.startswith(_PATH_STARTS)
-
-
-def _may_be_a_name(word: str) -> bool:
-    """Tell whether a word may be the name of a database."""
-    from ..catalog.format.names import is_id
-
-    return is_id(word)
 
 
 def name_only(word: str) -> str:

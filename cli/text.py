@@ -50,13 +50,8 @@ def width(value: str) -> int:
     """How many columns of a terminal a printable text takes."""
     if value.isascii():
         return len(value)
-    return sum(_char_width(char) for char in value)
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    shown = [char for char in value if not unicodedata.combining(char)]
+    return len(shown) + sum(unicodedata.east_asian_width(char) in "WF" for char in shown)
 
 
 def cell(value: str) -> str:

@@ -89,11 +89,16 @@ def _timestamps(column: pa.Array) -> list[str | None]:
     return [text and text + "Z" for text in found] if column.type.tz else found
 
 
-def _far_time(value: int, unit: str) -> str:
+def _seconds(value: int, unit: str) -> tuple[int, str]:
+    """Whole seconds, and the rest as text."""
     digits = _DIGITS[unit]
-    seconds, part = divmod(value, 10**digits)
+    whole, part = divmod(value, 10**digits)
+    return whole, f".{part:0{digits}d}" if digits else ""
+
+
+def _far_time(value: int, unit: str) -> str:
+    seconds, fraction = _seconds(value, unit)
     days, second = divmod(seconds, 86_400)
-    fraction = f".{part:0{digits}d}" if digits else ""
     clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
     return f"{_far_date(days)}T{clock}{fraction}"
 
@@ -129,9 +134,7 @@ def _texts(column: pa.Array) -> list[str | None]:
 def _duration(value: int | None, unit: str) -> str | None:
     if value is None:
         return None
-    digits = _DIGITS[unit]
-    whole, part = divmod(abs(value), 10**digits)
-    fraction = f".{part:0{digits}d}" if digits else ""
+    whole, fraction = _seconds(abs(value), unit)
     return f"{'-' if value < 0 else ''}PT{whole}{fraction}S"
 
 

@@ -83,12 +83,11 @@ def _add(
     ):
         tx = writer.transaction()
         try:
-            try:
-                added = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
-            except SchemaConflict as error:
-                error.hint = "Nothing was added. Name the other files only, or write this one again"
-                raise
+            added = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
             info = None if args.dry_run or not added.paths else tx.commit()
+        except SchemaConflict as error:
+            error.hint = "Nothing was added. Name the other files only, or write this one again"
+            raise
         except CommitOutcomeUnknown as error:
             error.hint = "Running the same command again is safe: it adds no file twice"
             raise

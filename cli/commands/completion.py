@@ -64,16 +64,32 @@ def _nothing(**_: Any) -> list[str]:
     return []
 
 
-def _names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Databases or tables, which follow the words before the cursor: with the URL among them, or
-    taken from LAKELOG_URL."""
-    return _both_ways(parsed_args, _following)
+def _finder(look: Callable[[Catalog, list[str]], list[str]]) -> Callable[..., list[str]]:
+    """A completer of names in a local catalog.
 
+    Args:
+        look: Returns the names that follow the words after the URL.
+    """
 
-def _writers(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    return _both_ways(
-        parsed_args, lambda catalog, words: catalog.writers(words[0]) if words else []
-    )
+    def look_up(url: str, words: list[str]) -> list[str]:
+        if "://" in url and not url.startswith("file://"):
+            return []
+        from ...catalog.catalog import open_catalog
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return look(open_catalog(url), words)
+            except Exception:  # nobody reads an error here
+                return []
+
+    def complete_names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+        given = [getattr(parsed_args, name, None) for name in ("url", "database", "table")]
+        words = [word for word in given if isinstance(word, str)]
+        names = look_up(words[0], words[1:]) if words else []
+        return names + (look_up(os.environ[URL], words) if os.environ.get(URL) else [])
+
+    return complete_names
 
 
 def _following(catalog: Catalog, words: list[str]) -> list[str]:
@@ -82,30 +98,7 @@ def _following(catalog: Catalog, words: list[str]) -> list[str]:
     return catalog.snapshot(words[0]).tables() if len(words) == 1 else []
 
 
-def _both_ways(
-    parsed_args: argparse.Namespace, look: Callable[[Catalog, list[str]], list[str]]
-) -> list[str]:
-    found = [getattr(parsed_args, name, None) for name in ("url", "database", "table")]
-    words = [word for word in found if isinstance(word, str)]
-    names = _looked_up(words[0], look, words[1:]) if words else []
-    if os.environ.get(URL):
-        names += _looked_up(os.environ[URL], look, words)
-    return names
-
-
-def _looked_up(
-    url: str, look: Callable[[Catalog, list[str]], list[str]], words: list[str]
-) -> list[str]:
-    if "://" in url and not url.startswith("file://"):
-        return []
-    from ...catalog.catalog import open_catalog
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return look(open_catalog(url), words)
-        except Exception:  # nobody reads an error here
-            return []
+_names: Final = _finder(_following)
 
 
 def _folders_and_databases(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
@@ -122,7 +115,7 @@ _FINDERS: Final[dict[str, Any]] = {
     "url": _folders_and_databases,
     "database": _names,
     "table": _names,
-    "writer": _writers,
+    "writer": _finder(lambda catalog, words: catalog.writers(words[0]) if words else []),
 }
 
 

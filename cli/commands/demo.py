@@ -54,7 +54,7 @@ SELECT origin, min(june.temp) AS coldest_may_hour_in_june, min(now.temp) AS and_
 def _run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     folder = _prepare(args.directory)
-    url = _shown(folder)
+    url = str(folder) if folder.is_absolute() or os.sep in str(folder) else f"./{folder}"
     _step("Three airports, three writers, no server")
     _say(
         "EWR, JFK and LGA measure the weather every hour. Each commits its months by itself, below",
@@ -71,14 +71,24 @@ def _run(args: argparse.Namespace) -> int:
     _lakelog("files", url, DATABASE, TABLE, "--writer", "JFK", "--as-of", JUNE)
     _say("And now, with May corrected since (revision 6):")
     _lakelog("files", url, DATABASE, TABLE, "--writer", "JFK")
-    _ask(url)
+    _step("A question")
+    table = (url, DATABASE, TABLE, "--where", _HOT)
+    _lakelog("scan", *table, "--columns", "origin,time_hour,temp")
+    _say("The log knows what each file can hold, so that only one of them was read:")
+    _lakelog("explain", *table, "--limit", "8", lines=12)
     _step("SQL over two points in time")
     before = _compare(url)
     _step("Spark reads both points in time")
     with spark_reader(url) as spark_reads:
         spark_before = spark_reads()
         _step("The log of LGA is lost")
-        _lose_and_repair(folder, url)
+        _say("Each log is stored twice. So one copy can be lost, and readers read the other:")
+        line(f"  $ rm -r {url}/LGA/{DATABASE}/transactions")
+        shutil.rmtree(folder / "LGA" / DATABASE / "transactions")
+        _lakelog("tables", url, DATABASE, "--writer", "LGA")
+        _say("A writer refuses to go on until the copy is restored:")
+        _lakelog("repair", url, DATABASE, "--writer", "LGA", "--execute")
+        _lakelog("check", url, DATABASE, "--level", "data")
         _say("The same question has the same answer:")
         after = _compare(url)
         if spark_before:
@@ -109,11 +119,6 @@ def _prepare(directory: str | None) -> Path:
     return folder
 
 
-def _shown(folder: Path) -> str:
-    """The folder as the user would type it."""
-    return str(folder) if folder.is_absolute() or os.sep in str(folder) else f"./{folder}"
-
-
 def _tree(folder: Path) -> None:
     """The objects of one writer, and how many the others have."""
     _say(f"The objects below JFK/{DATABASE}/ (EWR and LGA have the like):")
@@ -131,34 +136,18 @@ def _tree(folder: Path) -> None:
     )
 
 
-def _ask(url: str) -> None:
-    """Scan with a condition, and show the files that it skips."""
-    _step("A question")
-    table = (url, DATABASE, TABLE, "--where", _HOT)
-    _lakelog("scan", *table, "--columns", "origin,time_hour,temp")
-    _say("The log knows what each file can hold, so that only one of them was read:")
-    _lakelog("explain", *table, "--limit", "8", lines=12)
-
-
 def _compare(url: str) -> str:
     """Run one query over both points in time; returns its output."""
     return _lakelog("query", url, DATABASE, "--also", f"june={JUNE}", _BOTH)
 
 
-def _lose_and_repair(folder: Path, url: str) -> None:
-    lost = folder / "LGA" / DATABASE / "transactions"
-    _say("Each log is stored twice. So one copy can be lost, and readers read the other:")
-    line(f"  $ rm -r {url}/LGA/{DATABASE}/transactions")
-    shutil.rmtree(lost)
-    _lakelog("tables", url, DATABASE, "--writer", "LGA")
-    _say("A writer refuses to go on until the copy is restored:")
-    _lakelog("repair", url, DATABASE, "--writer", "LGA", "--execute")
-    _lakelog("check", url, DATABASE, "--level", "data")
-
-
 def _farewell(url: str, seconds: float) -> None:
     _step(f"Done in {seconds:.0f} seconds. What to try next")
-    lakelog = "lakelog" if shutil.which("lakelog") else _program()
+    lakelog = "lakelog"
+    if not shutil.which("lakelog"):  # as this one was called
+        is_module = os.path.basename(sys.argv[0]) == "__main__.py"
+        module = f"{shlex.quote(sys.executable)} -m lakelog"
+        lakelog = module if is_module else shlex.quote(os.path.relpath(sys.argv[0]))
     for text in (
         f"tables {url} weather",
         f"show {url} weather --writer JFK --revision 6",
@@ -169,13 +158,6 @@ def _farewell(url: str, seconds: float) -> None:
         f"prune {url} weather --writer EWR --keep-revisions 3",
     ):
         line(f"  {lakelog} {text}")
-
-
-def _program() -> str:
-    """The program as it was called, to call it again."""
-    if os.path.basename(sys.argv[0]) == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m lakelog"
-    return shlex.quote(os.path.relpath(sys.argv[0]))
 
 
 def _step(title: str) -> None:
@@ -189,11 +171,8 @@ def _say(*lines: str) -> None:
 
 
 def _lakelog(*argv: str, lines: int | None = None) -> str:
-    """Run a command as the user would, and show it with `lines` of its output, or all.
-
-    Returns:
-        The output.
-    """
+    """Run a command as the user would, and show it with `lines` of its output, or all; returns the
+    output."""
     from ..main import main
 
     line(f"  $ lakelog {shlex.join(argv)}")
@@ -336,16 +315,6 @@ def month_of(rows: pa.Table, airport: str, month: int) -> pa.Table:
     return rows.filter(wanted)
 
 
-def without_fault(rows: pa.Table) -> pa.Table:
-    """The rows with the reading that can't be (13.1 °F in a May night of 55 °F) taken out."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    faulty = pc.equal(rows["temp"], FAULTY_F)
-    fixed = pc.if_else(faulty, pa.scalar(None, pa.float64()), rows["temp"])
-    return rows.set_column(rows.schema.get_field_index("temp"), "temp", fixed)
-
-
 def commit_year(url: str) -> Iterator[str]:
     """Commit all months of all airports, and in July the correction of JFK's May.
 
@@ -390,10 +359,18 @@ def _complete(airport: str, month: int) -> dt.datetime:
 
 
 def _correct(writer: Writer, clock: Clock, rows: pa.Table, old: list[str]) -> None:
+    """Take out the reading that can't be (13.1 °F in a May night of 55 °F)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     airport, month = CORRECTED
+    faulty = month_of(rows, airport, month)
+    temp = pc.if_else(
+        pc.equal(faulty["temp"], FAULTY_F), pa.scalar(None, pa.float64()), faulty["temp"]
+    )
     clock.set(CORRECTED_AT)
     with writer.transaction(summary={"reason": "faulty thermometer"}) as tx:
         for path in old:
             tx.remove(path)  # before the write: the new file's footer then says what it replaces
-        fixed = without_fault(month_of(rows, airport, month))
+        fixed = faulty.set_column(faulty.schema.get_field_index("temp"), "temp", temp)
         tx.write(TABLE, fixed, partition=f"2013-{month:02d}")

@@ -129,10 +129,17 @@ lakelog check ./catalog weather --report findings.json
 
 def _repair(args: argparse.Namespace) -> int:
     """Plan, and repair if asked. The exit code is 1 if something can't be repaired."""
+    from ...rebuild.findings import CheckReport
     from ...rebuild.repair import execute_repair, plan_repair
 
     catalog = open_catalog(args)
-    report = _load_report(args.report) if args.report else None
+    report: CheckReport | None = None
+    if args.report:
+        try:
+            report = CheckReport.from_json(Path(args.report).read_text(encoding="utf-8"))
+        except OSError as error:
+            problem = f"{args.report} can't be read: {error.strerror}"
+            raise ObjectNotFound(problem, key=args.report) from error
     with Progress("objects checked") as progress:
         plan = plan_repair(
             catalog, args.database, writer=args.writer, report=report, progress=progress.step
@@ -153,16 +160,6 @@ def _repair(args: argparse.Namespace) -> int:
     if done is None and plan.steps:
         dry_run("nothing was repaired")
     return 1 if (plan.left if done is None else done.left) else 0
-
-
-def _load_report(path: str) -> CheckReport:
-    from ...rebuild.findings import CheckReport
-
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ObjectNotFound(f"{path} can't be read: {error.strerror}", key=path) from error
-    return CheckReport.from_json(text)
 
 
 def _print_repair(plan: RepairPlan, done: RepairReport | None) -> None:

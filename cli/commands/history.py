@@ -119,6 +119,13 @@ def _print_log(commits: list[dict[str, Any]], total: int) -> None:
 def _cells(record: dict[str, Any]) -> list[str]:
     transaction_ids = record["transaction_ids"] or []
     more = f" and {len(transaction_ids) - 1} more" if len(transaction_ids) > 1 else ""
+    rows = _changes(record["rows_added"], record["rows_removed"])
+    if record["rows_removed"] is None:  # the commit doesn't record it
+        rows = rows.replace("-", "") + " -?"
+    names, tables = record["tables"], "-"
+    if names is not None:
+        others = (record["table_count"] or len(names)) - len(names[:_NAMED])
+        tables = ", ".join(names[:_NAMED]) + (f" and {count(others)} more" if others > 0 else "")
     summary = dict(record["summary"] or {})
     if record["replaced_where"]:
         summary["where"] = record["replaced_where"]
@@ -128,8 +135,8 @@ def _cells(record: dict[str, Any]) -> list[str]:
         record["writer"],
         record["operation"] + (" (guest)" if record["guest"] else ""),
         _changes(record["files_added"], record["files_removed"]),
-        _rows(record),
-        cell(_tables(record)),
+        rows,
+        cell(tables),
         (transaction_ids[0][:8] if transaction_ids else "-") + more,
         cell(", ".join(f"{name}: {value}" for name, value in summary.items())),
     ]
@@ -139,20 +146,6 @@ def _changes(added: int, removed: int | None) -> str:
     parts = [f"+{count(added)}"] if added else []
     parts += [f"-{count(removed)}"] if removed else []
     return " ".join(parts) or "-"
-
-
-def _rows(record: dict[str, Any]) -> str:
-    if record["rows_removed"] is None:  # the commit doesn't record it
-        return _changes(record["rows_added"], 0).replace("-", "") + " -?"
-    return _changes(record["rows_added"], record["rows_removed"])
-
-
-def _tables(record: dict[str, Any]) -> str:
-    names = record["tables"]
-    if names is None:
-        return "-"
-    more = (record["table_count"] or len(names)) - len(names[:_NAMED])
-    return ", ".join(names[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")
 
 
 LOG: Final = Command(

@@ -52,7 +52,11 @@ def _write_checkpoints(args: argparse.Namespace) -> int:
         output.rows(args.output, _CHECKPOINTS, records)
     else:
         for record in records:
-            _print_checkpoint(record, named=args.writer is None)
+            whose = f"{record['writer']}/{record['database']}: " if args.writer is None else ""
+            done = "wrote" if record["written"] else "there already:"
+            spilled = f" and {many(record['segments'], 'segment')}" if record["segments"] else ""
+            what = f"{done} the checkpoint of revision {record['revision']}{spilled}"
+            output.line(f"{whose}{what}, {size(record['size_bytes'])}\n{record['key']}")
     if failed is not None:
         raise failed
     return 0
@@ -73,15 +77,6 @@ def _write_checkpoint(catalog: Catalog, writer_id: str, database: str) -> dict[s
         "written": info.written,
         **cut_fields(at),
     }
-
-
-def _print_checkpoint(record: dict[str, Any], *, named: bool) -> None:
-    whose = f"{record['writer']}/{record['database']}: " if named else ""
-    done = "wrote" if record["written"] else "there already:"
-    spilled = f" and {many(record['segments'], 'segment')}" if record["segments"] else ""
-    amount = size(record["size_bytes"])
-    output.line(f"{whose}{done} the checkpoint of revision {record['revision']}{spilled}, {amount}")
-    output.line(record["key"])
 
 
 CHECKPOINT: Final = Command(

@@ -42,8 +42,7 @@ class Step:
         load: Makes a plan from the text of one.
         execute: Executes a plan of a catalog; returns the report, a dataclass.
         show: Prints the report of a plan.
-        planning: Makes the progress of planning from a description.
-        makes_state: Readers see another state once it is done: json has its token.
+        engine: Reads footers for a plan; None: threads of this process.
     """
 
     kind: str
@@ -52,8 +51,7 @@ class Step:
     load: Callable[[str], MaintenancePlan]
     execute: Callable[..., Any]
     show: Callable[[Any, Any], None]
-    planning: Callable[[str], Progress] = Progress
-    makes_state: bool = False
+    engine: engines.SparkOnDemand | None = None
 
 
 def _run(args: argparse.Namespace, step: Step) -> int:
@@ -100,7 +98,9 @@ def _makers(
     writers = each_writer(catalog, args.database, args.writer, log=step.kind != "rebuild")
 
     def make(writer: str) -> MaintenancePlan:
-        with step.planning(f"planning {step.kind}") as progress:
+        with Progress(f"planning {step.kind}", asked=step.engine is not None) as progress:
+            if step.engine is not None:
+                step.engine.shown = progress
             return step.make(catalog, writer, args.database, progress=_progress_of(progress))
 
     return [partial(make, writer) for writer in writers]
@@ -192,17 +192,16 @@ def _fields(step: Step, catalog: Catalog, plan: MaintenancePlan, report: Any) ->
         "notes": list(plan.notes),
         "report": None if report is None else dataclasses.asdict(report),
     }
-    if step.makes_state:
+    if step.kind == "rebuild":  # readers see another state
         fields |= cut_fields(None if report is None else snapshot_after(catalog, plan.database))
     return fields
 
 
 def _plain_rows(group: Group) -> list[dict[str, Any]]:
-    return [{name: _plain(value) for name, value in row.items()} for row in group.rows]
-
-
-def _plain(value: Any) -> Any:
-    return output.utc(value) if isinstance(value, dt.datetime) else value
+    return [
+        {n: output.utc(v) if isinstance(v, dt.datetime) else v for n, v in row.items()}
+        for row in group.rows
+    ]
 
 
 def _columns(group: Group) -> list[Column]:
@@ -279,30 +278,12 @@ def _show_deleted(plan: Plan, report: Report) -> None:
 def _rebuild(args: argparse.Namespace) -> int:
     from ...rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 
-    engine = engines.engine_of(args, "rebuild")
-    make = partial(plan_rebuild, exclude=args.exclude, engine=engine)
-
-    def planning(what: str) -> Progress:
-        progress = Progress(what, asked=engine is not None)
-        if engine is not None:
-            engine.shown = progress
-        return progress
-
-    step = Step(
-        "rebuild",
-        "nothing was written",
-        make,
-        RebuildPlan.from_json,
-        execute_rebuild,
-        _show_rebuilt,
-        planning,
-        makes_state=True,
-    )
-    try:
-        return _run(args, step)
-    finally:
-        if engine is not None:
-            engine.close()
+    with engines.engine_of(args, "rebuild") as engine:
+        make = partial(plan_rebuild, exclude=args.exclude, engine=engine)
+        load, undone = RebuildPlan.from_json, "nothing was written"
+        return _run(
+            args, Step("rebuild", undone, make, load, execute_rebuild, _show_rebuilt, engine)
+        )
 
 
 def _show_rebuilt(plan: RebuildPlan, info: RebuildInfo) -> None:

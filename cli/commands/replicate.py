@@ -52,22 +52,17 @@ def _run(args: argparse.Namespace) -> int:
         if any(not log.plan.is_done for log in report.logs):
             tell("\nPLAN: nothing was copied; leave out --plan\n")
         return code
-    engine = engines.engine_of(args, "replicate")
-    progress = RateProgress("replicating", asked=engine is not None)
-    if engine is not None:
-        engine.shown = progress
-    try:
-        with _signals() as stop, progress:
+    with engines.engine_of(args, "replicate") as engine, _signals() as stop:
+        with RateProgress("replicating", asked=engine is not None) as progress:
+            if engine is not None:
+                engine.shown = progress
             job = {**_selection(args), "engine": engine, "progress": progress.update, "stop": stop}
             if args.follow:
                 _print_rounds(args, follow(source, destination, every_s=args.every, **job))
                 return 0
             report = replicate(source, destination, **job)
-            if report.stopped:
-                raise KeyboardInterrupt
-    finally:
-        if engine is not None:
-            engine.close()
+        if report.stopped:
+            raise KeyboardInterrupt
     return _print(args, report)
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
 
-    from ...catalog.catalog import Catalog
-    from ...catalog.snapshot import Snapshot
     from ...catalog.sql_session import SqlSession
 
 
@@ -85,25 +83,19 @@ def _print_changes(args: argparse.Namespace) -> int:
     since, until, head = args.since, args.until, None
     if args.output == "json":
         later = catalog.snapshot(args.database, until)
-        until, head = later.token, _both_cuts(catalog, args, later)
-        since = head["since"] or since
+        until, earlier = later.token, since
+        if not isinstance(since, str):
+            try:
+                earlier = since = catalog.snapshot(args.database, since).token
+            except TimeBeforeFirstCommit:
+                earlier = None
+        head = {"since": earlier, **cut_fields(later)}
     reader = catalog.changes(
         args.database, args.table, since, until, args.columns, net=not args.every_commit
     )
     with reader:
         print_batches(args.output, reader, limit=args.limit, head=head)
     return 0
-
-
-def _both_cuts(catalog: Catalog, args: argparse.Namespace, later: Snapshot) -> dict[str, Any]:
-    """Both cuts; null for the earlier one if nobody had committed anything by then."""
-    since = args.since
-    if not isinstance(since, str):
-        try:
-            since = catalog.snapshot(args.database, since).token
-        except TimeBeforeFirstCommit:
-            since = None
-    return {"since": since, **cut_fields(later)}
 
 
 _POINT: Final = (
@@ -175,7 +167,12 @@ _MODES: Final = ("text", "json", "jsonl", "csv")
 def _query(args: argparse.Namespace) -> int:
     from ...catalog.sql_session import SqlSession
 
-    query = _stdin() if args.sql == "-" else args.sql
+    query = args.sql
+    if query == "-":
+        try:
+            query = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise errors.usage(f"the SQL on stdin is no text: {error}", "query") from error
     catalog = open_catalog(args)
     with SqlSession(args.memory) as session:
         snapshot = catalog.snapshot(args.database, args.as_of)
@@ -188,13 +185,6 @@ def _query(args: argparse.Namespace) -> int:
         with session.run(query) as reader:
             print_batches(args.output, reader, limit=args.limit, head=head)
     return 0
-
-
-def _stdin() -> str:
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise errors.usage(f"the SQL on stdin is no text: {error}", "query") from error
 
 
 QUERY: Final = Command(
@@ -313,7 +303,8 @@ def _run_interactive(shell: Shell, words: Callable[[], Iterable[str]]) -> None:
     """Run the statements that a person types, with history and completion."""
     import readline
 
-    history = _history_file()
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    history = Path(state, "lakelog", "sql_history")
     with contextlib.suppress(OSError):
         readline.read_history_file(history)
     readline.set_history_length(_HISTORY_LINES)
@@ -337,11 +328,6 @@ def _run_interactive(shell: Shell, words: Callable[[], Iterable[str]]) -> None:
         with contextlib.suppress(OSError):
             history.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(history)
-
-
-def _history_file() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    return Path(state, "lakelog", "sql_history")
 
 
 class Completer:

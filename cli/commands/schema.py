@@ -279,11 +279,17 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
     added = [_words(text, "--add", 2, 3) for text in args.add]
     wider = [_words(text, "--widen", 2, 2) for text in args.widen]
     types = {words[0]: type_named(words[1]) for words in added}
+    renamed = {}
+    for text in args.rename:
+        old, _, new = text.partition("=")
+        if not (old and new):
+            raise UsageError(f"--rename can't be {text[:60]!r}", hint="Give OLD=NEW")
+        renamed[old] = new
     return {
         "add": types,
         "default": {w[0]: _value(w[2], types[w[0]], w[0]) for w in added if len(w) > 2},
         "drop": args.drop,
-        "rename": dict(_pair(text) for text in args.rename),
+        "rename": renamed,
         "widen": {words[0]: type_named(words[1]) for words in wider},
         "order": args.order,
         "key": args.key if args.key or args.no_key else None,
@@ -301,13 +307,6 @@ def _words(text: str, option: str, least: int, most: int) -> list[str]:
             hint='Give "NAME TYPE", and for --add optionally a value; quote what has spaces',
         )
     return words
-
-
-def _pair(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not (old and equals and new):
-        raise UsageError(f"--rename can't be {text[:60]!r}", hint="Give OLD=NEW")
-    return old, new
 
 
 def _value(text: str, kind: pa.DataType, name: str) -> pa.Scalar:

@@ -195,22 +195,16 @@ def _segment_fields(segment: Any) -> dict[str, Any]:
     from ...catalog.format.segments import FILES, HISTORY, NAMES, SCHEMAS
 
     kind = int(segment.kind)
-    files, ranged, history = kind == FILES, kind in (FILES, SCHEMAS), kind == HISTORY
-    return {
-        "kind": NAMES[kind].lower(),
-        "row_count": segment.row_count,
-        "first_table": segment.first_table if ranged else None,
-        "first_path": segment.first_path if files else None,
-        "last_table": segment.last_table if ranged else None,
-        "last_path": segment.last_path if files else None,
-        "min_partition": segment.min_partition if files else None,
-        "max_partition": segment.max_partition if files else None,
-        "columns": list(segment.columns) or None,
-        "first_revision": segment.first_revision if history else None,
-        "last_revision": segment.last_revision if history else None,
-        "total_rows": segment.total_rows if files else None,
-        "total_bytes": segment.total_bytes if files else None,
-    }
+    fields = {"kind": NAMES[kind].lower(), "row_count": segment.row_count}
+    fields |= {"columns": list(segment.columns) or None}
+    of_files = ("first_path", "last_path", "min_partition", "max_partition")
+    for kinds, names in (
+        ((FILES, SCHEMAS), ("first_table", "last_table")),
+        ((FILES,), (*of_files, "total_rows", "total_bytes")),
+        ((HISTORY,), ("first_revision", "last_revision")),
+    ):
+        fields |= {name: getattr(segment, name) if kind in kinds else None for name in names}
+    return fields
 
 
 def _reference(piece: Piece) -> dict[str, Any]:

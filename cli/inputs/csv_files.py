@@ -55,11 +55,7 @@ class CsvOptions:
 
 
 def csv_options(args: argparse.Namespace) -> CsvOptions:
-    """Options for reading csv files, from the arguments.
-
-    Raises:
-        UsageError: The options don't go together.
-    """
+    """Options for reading csv files, from the arguments."""
     delimiter = "\t" if args.delimiter in _TAB else args.delimiter
     if delimiter and (len(delimiter) > 1 or not delimiter.isascii() or delimiter in '"\r\n'):
         raise UsageError(
@@ -79,11 +75,7 @@ def csv_options(args: argparse.Namespace) -> CsvOptions:
 
 
 def refuse_idle_options(args: argparse.Namespace, forms: Set[str]) -> None:
-    """Refuse options that apply to none of the files.
-
-    Raises:
-        UsageError: There is one.
-    """
+    """Refuse options that apply to none of the files."""
     given = {
         "--delimiter": bool(args.delimiter),
         "--no-header": not args.header,
@@ -221,13 +213,8 @@ def line_of(source: Source, options: CsvOptions, row: int) -> int:
 
 
 def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch | None) -> None:
-    """Refuse a file that ends within quotes: Arrow reads all that follows them as one field.
-
-    Args:
-        batch: Its last batch of rows.
-    Raises:
-        UsageError: It does.
-    """
+    """Refuse a file that ends within quotes: Arrow reads all that follows them as one field, the
+    last one of the last batch."""
     last = batch.columns[-1][-1].as_py() if batch is not None else None
     if last is None or not ("\n" in last or "\r" in last):
         return
@@ -243,11 +230,8 @@ def _check_last_quote(source: Source, options: CsvOptions, batch: pa.RecordBatch
 
 
 def _rows(source: Source, options: CsvOptions, *more: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows as Python's parser splits them, each with the line on which it ends.
-
-    Args:
-        more: Lines that follow those of the file.
-    """
+    """The rows as Python's parser splits them, each with the line on which it ends; `more` lines
+    follow those of the file."""
     import csv as standard_csv
 
     before = standard_csv.field_size_limit(_LONG_FIELD - 1)

@@ -149,8 +149,9 @@ class TextTypes:
             return (_TYPES["naive us"], naive), (_TYPES["zoned us"], zoned)
         real, large = self.ruled_out.get("int64"), self.ruled_out.get("double")
         are_numbers = self._are_numbers or "number" in self._possible
-        if are_numbers and real is not None and large is not None:  # noqa: SIM102
-            if _is_int64(large.value) and not _is_integer(real.value):
+        if are_numbers and real is not None and large is not None:
+            is_int64 = _is_integer(large.value) and -_INT64 <= int(large.value) < _INT64
+            if is_int64 and not _is_integer(real.value):
                 return (_TYPES["double"], real), (_TYPES["int64"], large)
         return pa.string()
 
@@ -167,11 +168,7 @@ def _fits(name: str, texts: pa.Array, start: int, length: int) -> bool:
 
 
 def _first_misfit(length: int, fits: Callable[[int, int], bool]) -> int:
-    """The index of the first value that doesn't fit, or -1.
-
-    Args:
-        fits: Tells whether all values of a slice (start, length) fit.
-    """
+    """The index of the first value that doesn't fit, or -1; `fits` checks (start, length)."""
     if not length or fits(0, length):
         return -1
     start = 0
@@ -192,10 +189,6 @@ def _are_small(texts: pa.Array) -> bool:
 
 def _is_integer(text: str) -> bool:
     return matches(pa.array([text.strip()]), INTEGER)
-
-
-def _is_int64(text: str) -> bool:
-    return _is_integer(text) and -_INT64 <= int(text) < _INT64
 
 
 class JsonTypes:
@@ -324,8 +317,15 @@ def survey(
     """
     columns: dict[str, Column] = {}
     for source in sources:
+        is_csv = source.form in SEPARATED
         batches = (
-            _csv_batches(source, options) if source.form in SEPARATED else _json_batches(source)
+            _csv_batches(source, options)
+            if is_csv
+            else (
+                (name, [row.get(name) for row in rows], lines.__getitem__)
+                for lines, rows in read_json(source)
+                for name in dict.fromkeys(name for row in rows for name in row)
+            )
         )
         for name, values, line in batches:
             if only is None or name in only:
@@ -344,9 +344,3 @@ def _csv_batches(source: Source, options: CsvOptions) -> Iterable[tuple[str, pa.
 
         for name, texts in zip(batch.schema.names, batch.columns):
             yield name, texts, line
-
-
-def _json_batches(source: Source) -> Iterable[tuple[str, list[Any], Line]]:
-    for lines, rows in read_json(source):
-        for name in dict.fromkeys(name for row in rows for name in row):
-            yield name, [row.get(name) for row in rows], lines.__getitem__

@@ -165,22 +165,14 @@ Number: Final = bytes  # the digits of a number: JSON has no other bytes, and st
 
 
 def load(text: str) -> Any:
-    """Parse one JSON value.
-
-    Raises:
-        ValueError: The text is not valid JSON, or an object names a key twice.
-    """
+    """Parse one JSON value; a ValueError if it is not valid, or an object has a key twice."""
     value = _DECODER.decode(text)
     _check_text(value, text)
     return value
 
 
 def _check_text(found: Any, text: str) -> None:
-    """Refuse half of a surrogate pair, which JSON can express and no text can hold.
-
-    Raises:
-        ValueError: There is one.
-    """
+    """Refuse half of a surrogate pair, which JSON can express and no text can hold."""
     if "\\u" in text:
         try:
             json.dumps(found, ensure_ascii=False, default=str).encode()

@@ -110,17 +110,14 @@ def read_batches(source: Source, columns: list[str] | None = None) -> Iterator[p
             if source.form == "parquet":
                 yield from file.iter_batches(columns=columns)
                 return
-            is_file = isinstance(file, pa.RecordBatchFileReader)
-            for batch in _of_file(file) if is_file else _of_stream(file, read):
+            batches = _of_stream(file, read)
+            if isinstance(file, pa.RecordBatchFileReader):
+                batches = map(file.get_batch, range(file.num_record_batches))
+            for batch in batches:
                 batch.validate(full=True)
                 yield batch if columns is None else batch.select(columns)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(source, error) from error
-
-
-def _of_file(file: pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
-    for place in range(file.num_record_batches):
-        yield file.get_batch(place)
 
 
 def _of_stream(file: pa.RecordBatchStreamReader, read: _Read) -> Iterator[pa.RecordBatch]:

@@ -60,11 +60,7 @@ class Source:
         return pa.input_stream(self.path, compression=_COMPRESSIONS.get(suffix))
 
     def open_text(self) -> IO[str]:
-        """Open its text, line ends as they are.
-
-        Raises (while reading):
-            UnicodeDecodeError: Bytes that are not of its encoding; see `undecodable`.
-        """
+        """Open its text, line ends as they are. For a UnicodeDecodeError see `undecodable`."""
         return io.TextIOWrapper(self.open(), encoding=self.encoding, newline="")
 
     def open_utf8(self) -> Any:
@@ -73,10 +69,6 @@ class Source:
         A thread of Arrow reads ahead, even for a reader that is no longer used. If it calls Python
         to decode while the process ends, the process aborts or hangs. So text in another encoding
         is copied first, once.
-
-        Raises:
-            UsageError: Bytes that are not of its encoding (in UTF-8 they are found later); or there
-                is no room for the copy.
         """
         import pyarrow as pa
 
@@ -130,11 +122,7 @@ class Source:
         )
 
     def check_unchanged(self) -> None:
-        """Refuse a file that was changed between its two readings.
-
-        Raises:
-            UsageError: It was.
-        """
+        """Refuse a file that was changed between its two readings."""
         if _stamp(Path(self.path)) != self.stamp:
             raise UsageError(
                 f"{self.name} was changed while it was read",
@@ -144,11 +132,7 @@ class Source:
 
 
 def check_encoding(name: str) -> str:
-    """The encoding with a name; UTF-8 without its byte order mark.
-
-    Raises:
-        UsageError: There is none of this name.
-    """
+    """The encoding with a name; UTF-8 without its byte order mark."""
     try:
         found = codecs.lookup(name)
         "".encode(found.name)
