@@ -158,7 +158,7 @@ def run(seed: int) -> History:
     return history
 
 
-@settings(max_examples=examples(10), deadline=None, phases=PHASES)
+@settings(max_examples=examples(5), deadline=None, phases=PHASES)
 @given(st.integers(0, 2**32))
 def test_changes_lead_from_any_cut_to_a_later_one(seed: int) -> None:
     run(seed)

@@ -17,7 +17,7 @@ from sample import examples
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a seed can't be made simpler
 
 
-@settings(max_examples=examples(5), deadline=None, phases=PHASES,
+@settings(max_examples=examples(3), deadline=None, phases=PHASES,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(seed=st.integers(0, 1 << 32))
 def test_every_engine_reads_the_newest_row_of_each_key(seed, tmp_path_factory, monkeypatch):
