@@ -45,11 +45,8 @@ _INDENT: Final = " " * 8
 
 
 def message_fields(message: Any, *without: str) -> dict[str, Any]:
-    """The fields of a message by name: bytes in hex, times in text, what is not set as None.
-
-    Args:
-        without: Leave these fields out.
-    """
+    """The fields of a message by name, `without` some: bytes in hex, times in text, what is not set
+    as None."""
     fields: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         name, value = field.name, getattr(message, field.name)
@@ -111,11 +108,11 @@ def column_text(column: dict[str, Any]) -> str:
 
 def show_transaction(args: argparse.Namespace, log: LogReader, item: LogObject) -> None:
     """Print a transaction object."""
-    found = _describe(log, item)
+    fields = _describe(log, item)
     if args.output == "text":
-        _print_text(found, statistics=args.statistics)
+        _print_text(fields, statistics=args.statistics)
     else:
-        output.object_or_rows(args.output, found, _COLUMNS, found["actions"])
+        output.object_or_rows(args.output, fields, _COLUMNS, fields["actions"])
 
 
 def _describe(log: LogReader, item: LogObject) -> dict[str, Any]:
@@ -124,21 +121,21 @@ def _describe(log: LogReader, item: LogObject) -> dict[str, Any]:
     Requests: 1 GET; if a file's schema isn't in this transaction, those of reading the log up to it
         as well.
     """
-    found = log.transaction(item)
-    message = found.message
-    batches = {number: _decode(found.batches[number]) for number in found.batches}
-    schemas = _schemas(log, found, batches)
+    decoded = log.transaction(item)
+    message = decoded.message
+    batches = {number: _decode(decoded.batches[number]) for number in decoded.batches}
+    schemas = _schemas(log, decoded, batches)
     return {
         "kind": "transaction",
         "key": log.folder + item.name,
         "writer": log.writer,
         "database": log.database,
-        "log_id": found.log.log_id.hex(),
-        "incarnation": found.log.incarnation,
+        "log_id": decoded.log.log_id.hex(),
+        "incarnation": decoded.log.incarnation,
         **message_fields(message, "actions", "commit"),
-        "digest": found.digest.hex(),
+        "digest": decoded.digest.hex(),
         **message_fields(message.commit, "members"),
-        **revision_fields(log, found.log, message.revision, found.digest),
+        **revision_fields(log, decoded.log, message.revision, decoded.digest),
         "members": [_member(member) for member in message.commit.members],
         "actions": [
             {"action": number, **dict.fromkeys(("kind", *_FIELDS)), **record}
@@ -166,7 +163,7 @@ def _decode(pieces: Sequence[Piece]) -> Batch:
 
 
 def _schemas(
-    log: LogReader, found: DecodedTransaction, batches: Mapping[int, Batch]
+    log: LogReader, decoded: DecodedTransaction, batches: Mapping[int, Batch]
 ) -> dict[bytes, pa.Schema]:
     """Schemas by fingerprint: those in the transaction, and if files need others, also those of the
     log before it.
@@ -175,7 +172,7 @@ def _schemas(
 
     schemas: dict[bytes, pa.Schema] = {}
     needed: set[bytes] = set()
-    for action in found.message.actions:
+    for action in decoded.message.actions:
         kind = action.WhichOneof("kind")
         if kind == "schema":
             item = action.schema
@@ -189,7 +186,7 @@ def _schemas(
     if needed - set(schemas):
         # Damage further up in the log must not hide this object.
         with contextlib.suppress(LakelogError):
-            state = log.load(found.message.revision, incarnation=found.log.incarnation)
+            state = log.load(decoded.message.revision, incarnation=decoded.log.incarnation)
             known = state.schemas.arrow_schemas(state.schemas.entries)
             schemas |= {fingerprint: schema for (_, fingerprint), schema in known.items()}
     return schemas
@@ -267,10 +264,12 @@ def _schema(schema: wire.Schema) -> dict[str, Any]:
 # --- Text -----------------------------------------------------------------------------------------
 
 
-def _print_text(found: dict[str, Any], *, statistics: bool) -> None:
-    guest = "yes" if found["guest"] else ""
-    output.pairs([("transaction", found["key"]), *output.named({**found, "guest": guest}, *_HEAD)])
-    for member in found["members"]:
+def _print_text(fields: dict[str, Any], *, statistics: bool) -> None:
+    guest = "yes" if fields["guest"] else ""
+    output.pairs(
+        [("transaction", fields["key"]), *output.named({**fields, "guest": guest}, *_HEAD)]
+    )
+    for member in fields["members"]:
         app = f"{member['app_id']} version {member['app_version']}" if member["app_id"] else ""
         output.line()
         output.line(f"{member['operation']}, {many(member['action_count'], 'action')}")
@@ -283,14 +282,14 @@ def _print_text(found: dict[str, Any], *, statistics: bool) -> None:
             indent="  ",
         )
     output.line()
-    if not found["actions"]:
+    if not fields["actions"]:
         output.line("no actions")
-    for record in found["actions"][:_ACTIONS_SHOWN]:
+    for record in fields["actions"][:_ACTIONS_SHOWN]:
         if record["kind"] in ("add", "add_batch"):
             _print_file(record, statistics)
         else:
             _print_action(record)
-    more = len(found["actions"]) - _ACTIONS_SHOWN
+    more = len(fields["actions"]) - _ACTIONS_SHOWN
     if more > 0:
         output.line(f"and {count(more)} more; --output csv lists them all")
 
@@ -395,13 +394,7 @@ def _column(item: wire.ColumnStatistics, schema: pa.Schema) -> dict[str, Any]:
 def of_batch(
     files: pa.Table, statistics: Sequence[pa.Table], schemas: Mapping[bytes, pa.Schema]
 ) -> dict[tuple[str, str], Records]:
-    """The statistics of many files, by table and path, without files that have none.
-
-    Args:
-        files: All columns of FILES.
-        statistics: Segments of STATISTICS, decoded.
-        schemas: Schemas by fingerprint.
-    """
+    """The statistics of the files of FILES, by table and path, without files that have none."""
     import pyarrow as pa
 
     from ..catalog.format.columns import column
@@ -409,7 +402,7 @@ def of_batch(
 
     if not statistics:
         return {}
-    found: dict[tuple[str, str], Records] = {}
+    by_path: dict[tuple[str, str], Records] = {}
     # A path can be in two tables: each is read by itself, its rows keep their numbers.
     tables = files.column("table").to_pylist()
     rows = pa.concat_tables(statistics)
@@ -417,10 +410,10 @@ def of_batch(
     for table in dict.fromkeys(tables):
         own = [at < len(tables) and tables[at] == table for at in places]
         of_table = column(own, pa.bool_())
-        known = statistics_records(statistics_of_batch(files, rows.filter(of_table), schemas))
-        for item in known:
-            found.setdefault((table, item["path"]), []).append(_record(item))
-    return found
+        records = statistics_records(statistics_of_batch(files, rows.filter(of_table), schemas))
+        for item in records:
+            by_path.setdefault((table, item["path"]), []).append(_record(item))
+    return by_path
 
 
 def statistics_records(statistics: pa.Table) -> Records:

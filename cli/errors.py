@@ -58,8 +58,8 @@ _HINTS: Final[tuple[tuple[type[LakelogError], str], ...]] = (
     (UsageError, "`lakelog COMMAND --help` has examples"),
     (BucketNotFound, "Check its name and the endpoint; lakelog makes no buckets"),
     (NotFoundError, "`lakelog databases`, `tables` and `log` show what there is"),
-    (ConflictError, "`lakelog log` shows what was committed meanwhile"),
-    (CorruptError, "`lakelog check` tells more"),
+    (ConflictError, "`lakelog log` shows what was committed in the meantime"),
+    (CorruptError, "`lakelog check` shows more"),
     (AccessDenied, "Check the credentials and what they allow: LAKELOG_STORAGE_OPTIONS, --option"),
     (StorageError, "Is the store there, and the endpoint right? What failed can be tried again"),
     (CommitOutcomeUnknown, "Look for the transaction in `lakelog log` before you try again"),
@@ -135,7 +135,7 @@ def report(error: BaseException, redact: Callable[[str], str]) -> int:
 
 def _report(error: BaseException, redact: Callable[[str], str]) -> int:
     if os.environ.get(TRACEBACK) == "1":
-        tell(redact("".join(traceback.format_exception(error))))
+        to_stderr(redact("".join(traceback.format_exception(error))))
     if isinstance(error, LakelogError):
         general = next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
         message, hint, code = error.message, error.hint or general, error.exit_code
@@ -151,7 +151,7 @@ def _report(error: BaseException, redact: Callable[[str], str]) -> int:
     if hint:
         _print("hint", redact(hint))
     if _running.url is not None and isinstance(error, LakelogError):
-        _print("hint", redact(f"No URL was given: LAKELOG_URL stood for it, {_running.url}"))
+        _print("hint", redact(f"No URL was given: it is that of LAKELOG_URL, {_running.url}"))
     return code
 
 
@@ -179,13 +179,13 @@ def for_each(items: Sequence[_T], call: Callable[[_T], _R]) -> tuple[list[_R], L
 
 def _print(kind: str, text: str) -> None:
     prefix = "hint: " if kind == "hint" else f"lakelog: {kind}: "
-    tell(prefix + printable(" ".join(text.split("\n"))) + "\n")
+    to_stderr(prefix + printable(" ".join(text.split("\n"))) + "\n")
 
 
 def dry_run(text: str) -> None:
     """Say, after the plan on stdout, that it was not executed: `nothing was deleted`."""
     sys.stdout.flush()
-    tell(f"\nDRY RUN: {text}; add --execute\n")
+    to_stderr(f"\nDRY RUN: {text}; add --execute\n")
 
 
 def show_warnings(redact: Callable[[str], str]) -> None:
@@ -221,14 +221,8 @@ def as_far_as_readable(call: Callable[[], _T], partial: type[Warning]) -> tuple[
 
 
 class Progress(progress.Progress):
-    """A counter that shows itself now and then: on a terminal, or with LAKELOG_PROGRESS=1.
-
-    Args:
-        what: The work, e.g. `reading files`.
-        total: How much there is; None if unknown.
-        streaming: Results are printed meanwhile: silence if they go to the same terminal.
-        asked: Print lines where there is no terminal.
-    """
+    """A counter that shows itself now and then: on a terminal, or with LAKELOG_PROGRESS=1, or where
+    lines are `asked` for; not if results are `streaming` to the same terminal."""
 
     def __init__(
         self,
@@ -239,7 +233,7 @@ class Progress(progress.Progress):
         asked: bool = False,
     ) -> None:
         quiet = _running.quiet or (streaming and sys.stdout.isatty())
-        super().__init__(what, total, asked=asked, quiet=quiet, tell=tell)
+        super().__init__(what, total, asked=asked, quiet=quiet, tell=to_stderr)
 
 
 # --- The standard streams: one may be closed, or its reader gone ---------------------------------
@@ -275,7 +269,7 @@ def silence(stream: TextIO) -> None:
         os.close(silent)
 
 
-def tell(words: str) -> None:
+def to_stderr(words: str) -> None:
     """Write to stderr. If nobody reads it any more, the command goes on all the same."""
     try:
         sys.stderr.write(words)

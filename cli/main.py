@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         errors.silence(sys.stdout)
         return errors.PIPE_CLOSED
     except KeyboardInterrupt:
-        errors.tell("lakelog: interrupted\n")
+        errors.to_stderr("lakelog: interrupted\n")
         return errors.INTERRUPTED
     except Exception as error:  # the one place where everything ends
         try:

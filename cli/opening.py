@@ -121,7 +121,7 @@ def each_writer(
 
 def snapshot_after(catalog: Catalog, database: str, at: AsOf = None) -> Snapshot | None:
     """The database after a commit, or at another point in time. Warns if it can't be read (another
-    writer's log is broken): the commit stands all the same.
+    writer's log is broken): the commit is valid all the same.
     """
     try:
         return catalog.snapshot(database, at)

@@ -63,11 +63,11 @@ def cell(value: str) -> str:
 
 def widths(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[int]:
     """The width of each column."""
-    found = list(least) or [0] * max((len(row) for row in rows), default=0)
+    wide = list(least) or [0] * max((len(row) for row in rows), default=0)
     for row in rows:
         for index, value in enumerate(row):
-            found[index] = max(found[index], width(value))
-    return found
+            wide[index] = max(wide[index], width(value))
+    return wide
 
 
 def lines(

@@ -82,11 +82,11 @@ def _timestamps(column: pa.Array) -> list[str | None]:
     # Dropping the zone keeps the UTC value and needs no time zone database.
     texts = column.cast(pa.timestamp(column.type.unit)).cast(pa.string())
     texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
-    found: list[str | None] = texts.to_pylist()
-    for index, text in enumerate(found):
+    values: list[str | None] = texts.to_pylist()
+    for index, text in enumerate(values):
         if text is not None and text.startswith("<"):  # Arrow can't print years beyond ±32767
-            found[index] = _far_time(column[index].value, column.type.unit)
-    return [text and text + "Z" for text in found] if column.type.tz else found
+            values[index] = _far_time(column[index].value, column.type.unit)
+    return [text and text + "Z" for text in values] if column.type.tz else values
 
 
 def _seconds(value: int, unit: str) -> tuple[int, str]:
@@ -123,12 +123,12 @@ def _texts(column: pa.Array) -> list[str | None]:
     """Dates, times and decimals as Arrow prints them, where it can."""
     import pyarrow as pa
 
-    found: list[str | None] = column.cast(pa.string()).to_pylist()
+    values: list[str | None] = column.cast(pa.string()).to_pylist()
     per_day = 86_400_000 if pa.types.is_date64(column.type) else 1
-    for index, text in enumerate(found):
+    for index, text in enumerate(values):
         if text is not None and text.startswith("<") and pa.types.is_date(column.type):
-            found[index] = _far_date(column[index].value // per_day)
-    return found
+            values[index] = _far_date(column[index].value // per_day)
+    return values
 
 
 def _duration(value: int | None, unit: str) -> str | None:
@@ -165,8 +165,8 @@ def _nested(column: pa.Array) -> list[Any]:
         if not names:
             return [{} if ok else None for ok in valid]
         fields = [plain(child) for child in column.flatten()]
-        found = [dict(zip(names, row)) for row in zip(*fields)]
-        return [value if ok else None for value, ok in zip(found, valid)]
+        rows = [dict(zip(names, row)) for row in zip(*fields)]
+        return [value if ok else None for value, ok in zip(rows, valid)]
     if types.is_map(kind):
         items = [list(pair) for pair in zip(plain(column.keys), plain(column.items))]
     elif types.is_fixed_size_list(kind):

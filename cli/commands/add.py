@@ -148,17 +148,9 @@ class Listed:
 def list_files(
     wide: WideStore, patterns: Sequence[str], step: Callable[[], None] = lambda: None
 ) -> list[Listed]:
-    """The files that patterns name, each once, in order.
+    """The files that patterns name, each once, in order. A folder means the Parquet files at any
+    depth in it, by their names, without names that begin with `.` or `_`.
 
-    A folder means the Parquet files at any depth in it, by their names, without names that begin
-    with `.` or `_`.
-
-    Args:
-        step: Called for each file.
-    Raises:
-        ObjectNotFound: A pattern names nothing.
-        UsageError: A folder is that of another table format.
-        InvalidUrl, InvalidPath: No such place.
     Requests: 1 LIST per 1,000 names on S3; 1 HEAD for a URL without wildcards.
     """
     found: dict[str, Listed] = {}

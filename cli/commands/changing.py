@@ -84,8 +84,8 @@ def _print_log(args: argparse.Namespace, record: dict[str, Any]) -> None:
 
 DELETE: Final = Command(
     """\
-Delete the rows of a table for which a condition is true, whoever wrote them; rows for which it is
-NULL stay. Each log that holds such rows gets a commit of its own, without fencing off its owner.
+Delete the rows of a table for which a condition is true, of all writers; rows for which it is NULL
+stay. Each log that holds such rows gets a commit of its own, without fencing off its owner.
 If the log's statistics prove that all rows of a file meet the condition, the file is removed from
 the table; in other files the rows are hidden from all readers, and the files stay as they are.
 
@@ -202,7 +202,7 @@ REMOVE: Final = Command(
     """\
 Remove files of one writer from a table, in one commit: those named by their paths, as
 `lakelog files` lists them, or all of a partition. The objects stay until gc finds that no retained
-revision names them, so that `lakelog restore` can bring them back; external files stay for good.
+revision names them, so that `lakelog restore` can bring them back; gc deletes no external files.
 
 Without --execute the plan is shown. It is committed without fencing off the owner of the log, and
 only if nobody has committed since the plan was made.""",

@@ -295,12 +295,8 @@ class Clock:
 
 
 def source() -> pa.Table:
-    """All 26,115 rows, as they were published.
-
-    Returns:
-        origin, year, month, day, hour, temp (°F), dewp, humid, wind_dir, wind_speed, wind_gust,
-        precip, pressure, visib, time_hour (timestamp[us, UTC]).
-    """
+    """All 26,115 rows, as they were published: origin, year, month, day, hour, temp (°F), dewp,
+    humid, wind_dir, wind_speed, wind_gust, precip, pressure, visib, time_hour (µs, UTC)."""
     import pyarrow.parquet as pq
 
     path = Path(__file__).resolve().parents[2] / "fixtures" / "weather" / "weather.parquet"
@@ -316,13 +312,8 @@ def month_of(rows: pa.Table, airport: str, month: int) -> pa.Table:
 
 
 def commit_year(url: str) -> Iterator[str]:
-    """Commit all months of all airports, and in July the correction of JFK's May.
-
-    Args:
-        url: The catalog's root; a local folder.
-    Returns:
-        A line about each month, as it is done.
-    """
+    """Commit all months of all airports, and in July the correction of JFK's May, to a local
+    folder. Returns a line about each month as it is done."""
     rows = source()
     clocks = {airport: Clock() for airport in AIRPORTS}
     writers = {airport: _open(url, airport, clocks[airport]) for airport in AIRPORTS}

@@ -309,7 +309,7 @@ def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dic
     """
     from ...catalog.read.health import examine_store, name_rules
 
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "backend": catalog.store.backend,
         "put_if_absent": None,
         "probe_prefix": None,
@@ -318,43 +318,45 @@ def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dic
         "names": None,
     }
     if writer is None:
-        return found
-    capabilities, found["probe"], more = examine_store(catalog.store, writer)
+        return result
+    capabilities, result["probe"], more = examine_store(catalog.store, writer)
     findings += more
-    found["probe_prefix"] = f"{writer}/_probe/"
+    result["probe_prefix"] = f"{writer}/_probe/"
     if capabilities is not None:
         works = capabilities.put_if_absent
-        found |= {"put_if_absent": works, "meaning": _RACES if works else _NO_RACES}
-        found["names"] = name_rules(catalog.store, writer)
-    return found
+        result |= {"put_if_absent": works, "meaning": _RACES if works else _NO_RACES}
+        result["names"] = name_rules(catalog.store, writer)
+    return result
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(result: dict[str, Any]) -> None:
     words = {True: "works", False: "does not work", None: "unknown"}
-    below = f"objects of its own below {found['probe_prefix']}" if found["meaning"] else ""
+    below = f"objects of its own below {result['probe_prefix']}" if result["meaning"] else ""
     output.pairs(
         [
-            ("catalog", found["url"]),
-            ("backend", found["backend"]),
-            ("put-if-absent", words[found["put_if_absent"]]),
-            ("probe", found["probe"]),
-            ("names", found["names"] or "unknown"),
+            ("catalog", result["url"]),
+            ("backend", result["backend"]),
+            ("put-if-absent", words[result["put_if_absent"]]),
+            ("probe", result["probe"]),
+            ("names", result["names"] or "unknown"),
             ("probed with", below),
         ]
     )
-    if found["meaning"]:
-        output.note("meaning", found["meaning"])
+    if result["meaning"]:
+        output.note("meaning", result["meaning"])
     output.line()
-    logs = [{**log, "log_id": log["log_id"] and log["log_id"][:_SHORT_ID]} for log in found["logs"]]
+    logs = [
+        {**log, "log_id": log["log_id"] and log["log_id"][:_SHORT_ID]} for log in result["logs"]
+    ]
     output.rows("text", _LOGS, logs, empty="no logs yet")
-    for heading, items in (("problem", found["problems"]), ("note", found["notes"])):
+    for heading, items in (("problem", result["problems"]), ("note", result["notes"])):
         for item in items:
             where = f"{item['writer']}/{item['database']}: " if item["writer"] else ""
             about = f" [{item['key']}]" if item["key"] and item["key"] not in item["text"] else ""
             hint = f". {item['hint']}" if item["hint"] else ""
             output.note(heading, where + item["text"] + about + hint)
     output.line()
-    number = len(found["problems"])
+    number = len(result["problems"])
     output.line(f"{many(number, 'problem')} found" if number else "no problems found")
     output.line("what the logs hold was not read: lakelog check does")
 

@@ -48,7 +48,7 @@ FILES: Final = (
     Column("revision", style="count"),
     Column("path"),
 )
-# The parts of a difference beside its files.
+# The parts of a difference other than its files.
 _PARTS: Final = {
     "tables": columns("change", "table"),
     "schemas": columns("change", "table", "column", "before", "after"),
@@ -179,27 +179,27 @@ lakelog log ./catalog weather --limit 0 --output json
 def _compare(args: argparse.Namespace) -> int:
     catalog = open_catalog(args)
     before = catalog.snapshot(args.database, args.before)
-    found = before.diff(catalog.snapshot(args.database, args.after), args.table)
+    diff = before.diff(catalog.snapshot(args.database, args.after), args.table)
     if args.output == "text":
-        _print_diff(found)
+        _print_diff(diff)
         return 0
     parts = {
-        name: records(getattr(found, name)) for name in ("tables", "schemas", "rows", "in_place")
+        name: records(getattr(diff, name)) for name in ("tables", "schemas", "rows", "in_place")
     }
-    head = {"before": found.before, "after": found.after, **parts}
+    head = {"before": diff.before, "after": diff.after, **parts}
     if args.output == "json":
-        output.json_array(records(found.files), head, "files")
+        output.json_array(records(diff.files), head, "files")
     else:
-        output.rows(args.output, FILES, records(found.files))
+        output.rows(args.output, FILES, records(diff.files))
     return 0
 
 
-def _print_diff(found: Diff) -> None:
-    if found.is_empty:
+def _print_diff(diff: Diff) -> None:
+    if diff.is_empty:
         output.line("nothing differs")
     first = True
     for name, shown in _PARTS.items():
-        rows = records(getattr(found, name))
+        rows = records(getattr(diff, name))
         if name == "rows":
             for row in rows:
                 mark = "" if row["exact"] else "~"
@@ -209,9 +209,9 @@ def _print_diff(found: Diff) -> None:
                 output.line()
             output.rows("text", shown, rows)
             first = False
-    print_files(FILES, records(found.files))
+    print_files(FILES, records(diff.files))
     output.line()
-    output.pairs([("before", found.before), ("after", found.after)])
+    output.pairs([("before", diff.before), ("after", diff.after)])
 
 
 def print_files(shown: tuple[Column, ...], files: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from ...errors import LakelogError, UsageError
 from ...progress import span
 from .. import engines, options, output
 from ..command_list import Command
-from ..errors import Progress, note_error, running, tell
+from ..errors import Progress, note_error, running, to_stderr
 from ..opening import open_catalog
 from ..output import Column, columns
 from ..text import count, many, size
@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> int:
         code = _print(args, report, planned=True)
         sys.stdout.flush()
         if any(not log.plan.is_done for log in report.logs):
-            tell("\nPLAN: nothing was copied; leave out --plan\n")
+            to_stderr("\nPLAN: nothing was copied; leave out --plan\n")
         return code
     with engines.engine_of(args, "replicate") as engine, _signals() as stop:
         with RateProgress("replicating", asked=engine is not None) as progress:
@@ -171,12 +171,7 @@ def _signals() -> Iterator[threading.Event]:
 
 
 class RateProgress(Progress):
-    """A line such as `lakelog: replicating: 12 of 40 files, 1.2 MiB of 4.0 MiB, 3 MiB/s, 1 s left`.
-
-    Args:
-        what: The work.
-        asked: Print lines where there is no terminal.
-    """
+    """A line such as `lakelog: replicating: 12 of 40 files, 1.2 MiB of 4.0 MiB, 3 MiB/s, 1 s left`."""
 
     def __init__(self, what: str, *, asked: bool = False) -> None:
         super().__init__(what, asked=asked)

@@ -137,28 +137,28 @@ def _absent(
 
 
 def _show_checkpoint(args: argparse.Namespace, log: LogReader, item: LogObject) -> None:
-    found = _describe_checkpoint(log, item)
+    fields = _describe_checkpoint(log, item)
     if args.output != "text":
-        output.object_or_rows(args.output, found, _REFERENCES, found["references"])
+        output.object_or_rows(args.output, fields, _REFERENCES, fields["references"])
         return
-    counts = found["counts"]
+    counts = fields["counts"]
     live = (
         f"{many(counts['files'], 'file')}, {many(counts['rows'], 'row')}, {size(counts['bytes'])}"
     )
     output.pairs(
         [
-            ("checkpoint", found["key"]),
-            ("log", f"{found['writer']}/{found['database']}"),
-            ("size", size(found["size_bytes"])),
-            *output.named(found, *_HEAD),
-            ("external files in", ", ".join(found["locations"])),
+            ("checkpoint", fields["key"]),
+            ("log", f"{fields['writer']}/{fields['database']}"),
+            ("size", size(fields["size_bytes"])),
+            *output.named(fields, *_HEAD),
+            ("external files in", ", ".join(fields["locations"])),
             ("live", live),
         ]
     )
     output.line()
     rows = [
         {**one, "holds": _holds(one), "place": one["name"] or "inline"}
-        for one in found["references"]
+        for one in fields["references"]
     ]
     output.rows("text", _REFERENCES_TEXT, rows)
 
@@ -236,19 +236,19 @@ def _holds(fields: dict[str, Any]) -> str | None:
 
 
 def _show_segment(args: argparse.Namespace, log: LogReader, name: str) -> None:
-    found = _describe_segment(log, name)
+    fields = _describe_segment(log, name)
     if args.output != "text":
-        rows = found["rows"]
-        output.object_or_rows(args.output, found, columns(*(rows[0] if rows else ())), rows)
+        rows = fields["rows"]
+        output.object_or_rows(args.output, fields, columns(*(rows[0] if rows else ())), rows)
         return
-    about = _holds(found)
+    about = _holds(fields)
     output.pairs(
         [
-            ("segment", found["key"]),
-            *output.named(found, "log_id", "incarnation", "digest"),
-            ("size", size(found["size_bytes"])),
-            ("holds", f"{found['holds']}: {about}" if about else found["holds"]),
-            ("rows", many(found["row_count"], "row")),
+            ("segment", fields["key"]),
+            *output.named(fields, "log_id", "incarnation", "digest"),
+            ("size", size(fields["size_bytes"])),
+            ("holds", f"{fields['holds']}: {about}" if about else fields["holds"]),
+            ("rows", many(fields["row_count"], "row")),
         ]
     )
     output.line("\n--output json or csv shows the rows")

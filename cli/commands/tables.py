@@ -141,16 +141,16 @@ def _list_files(args: argparse.Namespace) -> int:
     snapshot = open_snapshot(args)
     if args.statistics or args.row_groups:
         return _list_statistics(snapshot, args)
-    found = snapshot.files(args.table, where=args.where, partition=args.partition)
-    found = found.sort_by(_BY_PATH)
-    kept = found if args.limit is None else found.slice(0, args.limit)
+    files = snapshot.files(args.table, where=args.where, partition=args.partition)
+    files = files.sort_by(_BY_PATH)
+    kept = files if args.limit is None else files.slice(0, args.limit)
     rows = records(kept, [column.name for column in _FILES])
 
     def print_text() -> None:
         output.rows("text", _FILES_TEXT, rows, empty="(no files)")
-        if found.num_rows:
-            of = "" if kept.num_rows == found.num_rows else f"{kept.num_rows} of "
-            total = _totals(found)
+        if files.num_rows:
+            of = "" if kept.num_rows == files.num_rows else f"{kept.num_rows} of "
+            total = _totals(files)
             output.line(
                 f"\n{of}{many(total['files'], 'file')}, {many(total['row_count'], 'row')}, "
                 f"{size(total['size_bytes'])}"
@@ -163,10 +163,14 @@ def _list_files(args: argparse.Namespace) -> int:
 def _list_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
     from ..describe import statistics_records
 
-    found = snapshot.statistics(args.table, partition=args.partition, row_groups=args.row_groups)
+    statistics = snapshot.statistics(
+        args.table, partition=args.partition, row_groups=args.row_groups
+    )
     if args.where is not None:
-        found = found.filter(_of_files(found, snapshot.files(args.table, where=args.where)))
-    kept = found if args.limit is None else found.slice(0, args.limit)
+        statistics = statistics.filter(
+            _of_files(statistics, snapshot.files(args.table, where=args.where))
+        )
+    kept = statistics if args.limit is None else statistics.slice(0, args.limit)
     rows = statistics_records(kept)
 
     def print_text() -> None:
@@ -178,8 +182,8 @@ def _list_statistics(snapshot: Snapshot, args: argparse.Namespace) -> int:
             row["no_nan"] = row["no_nan"] or None  # what isn't proven is unknown
         shown = [column for column in _STATISTICS if column.name not in hidden]
         output.rows("text", shown, rows, empty="(no statistics)")
-        if kept.num_rows < found.num_rows:
-            output.line(f"\n{kept.num_rows} of {many(found.num_rows, 'row')}")
+        if kept.num_rows < statistics.num_rows:
+            output.line(f"\n{kept.num_rows} of {many(statistics.num_rows, 'row')}")
 
     print_rows(args, _STATISTICS, rows, snapshot, print_text, name="statistics")
     return 0
@@ -250,14 +254,14 @@ lakelog files ./catalog weather hourly --output jsonl | jq -r .url
 
 def _explain(args: argparse.Namespace) -> int:
     snapshot = open_snapshot(args)
-    found = snapshot.explain(
+    explained = snapshot.explain(
         args.table, args.where, partition=args.partition, read_filters=args.read_filters
     )
-    found = found.sort_by(_BY_PATH)
-    kept = found.filter(found.column("kept"))
-    listed = kept if args.kept else found
+    explained = explained.sort_by(_BY_PATH)
+    kept = explained.filter(explained.column("kept"))
+    listed = kept if args.kept else explained
     if args.skipped:
-        listed = found.filter([not value for value in found.column("kept").to_pylist()])
+        listed = explained.filter([not value for value in explained.column("kept").to_pylist()])
     shown = listed if args.limit is None else listed.slice(0, args.limit)
     rows = records(shown, [column.name for column in _EXPLAINED])
     if args.output == "text":
@@ -265,16 +269,16 @@ def _explain(args: argparse.Namespace) -> int:
             output.rows("text", _EXPLAINED, rows, empty="(no such files)")
         if shown.num_rows < listed.num_rows:
             output.line(f"and {count(listed.num_rows - shown.num_rows)} more")
-    head = {"where": args.where, "kept": _totals(kept), "all": _totals(found)}
+    head = {"where": args.where, "kept": _totals(kept), "all": _totals(explained)}
     print_rows(
-        args, _EXPLAINED, rows, snapshot, lambda: _print_kept(args, found, kept), name="files",
+        args, _EXPLAINED, rows, snapshot, lambda: _print_kept(args, explained, kept), name="files",
         head=head,
     )  # fmt: skip
     return 0
 
 
-def _print_kept(args: argparse.Namespace, found: pa.Table, kept: pa.Table) -> None:
-    few, all_ = _totals(kept), _totals(found)
+def _print_kept(args: argparse.Namespace, explained: pa.Table, kept: pa.Table) -> None:
+    few, all_ = _totals(kept), _totals(explained)
     output.line(
         f"\nkept: {count(few['files'])} of {many(all_['files'], 'file')}, "
         f"{count(few['row_count'])} of {many(all_['row_count'], 'row')}, "
@@ -285,7 +289,7 @@ def _print_kept(args: argparse.Namespace, found: pa.Table, kept: pa.Table) -> No
     if keyed := [number for number in kept.column("key_files").to_pylist() if number]:
         among = many(max(keyed), "file")
         output.line(f"keys of {many(len(keyed), 'file')} are resolved, of one among up to {among}")
-    if filters := sum(found.column("bloom_filters").to_pylist()):
+    if filters := sum(explained.column("bloom_filters").to_pylist()):
         verb = "were asked" if args.read_filters else "can rule out more: lakelog scan asks them"
         output.line(f"bloom filters of {many(filters, 'row group')} {verb}")
 

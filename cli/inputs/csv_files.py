@@ -195,8 +195,8 @@ def _unreadable(source: Source, options: CsvOptions, error: Exception) -> UsageE
     ragged = _RAGGED.search(text)
     where = source.name
     if ragged:
-        found = _first_row(source, options, lambda fields: len(fields) != int(ragged[2]))
-        where = f"{source.name}, line {found}," if found else where
+        line = _first_row(source, options, lambda fields: len(fields) != int(ragged[2]))
+        where = f"{source.name}, line {line}," if line else where
         text = text.replace(ragged[0], ragged[1])
     return UsageError(
         f"{where} can't be read as {source.form}: {text[:300]}",

@@ -227,8 +227,8 @@ class JsonTypes:
             rows = [i for i, value in enumerate(values) if type(value) is dict]
             for name in dict.fromkeys(name for i in rows for name in values[i]):
                 inner = self._fields.setdefault(name, JsonTypes())
-                found = [values[i].get(name) for i in rows]
-                inner.feed(found, source, lambda index: line(rows[index]))
+                inner_values = [values[i].get(name) for i in rows]
+                inner.feed(inner_values, source, lambda index: line(rows[index]))
 
     def inferred(self) -> pa.DataType | Conflict | Seen:
         """The one type of all values; or two that have none in common, each with a value; or a
@@ -304,16 +304,13 @@ def survey(
     only: set[str] | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> dict[str, Column]:
-    """Read all files once, and infer or check the types of their columns.
+    """Read all files once, and infer or check the types of their columns, in the order of their
+    first occurrence.
 
     Args:
         wanted: Types that columns should have, and whether the user has chosen them.
         only: Only these columns; None: all.
         step: Called after each file.
-    Returns:
-        The columns, in the order of their first occurrence.
-    Raises:
-        UsageError: A file can't be read.
     """
     columns: dict[str, Column] = {}
     for source in sources:

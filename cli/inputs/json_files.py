@@ -120,9 +120,9 @@ class _ArrayText:
 
     def take(self, wanted: str) -> None:
         """Skip a character."""
-        found = self.sign()
-        if found != wanted:
-            problem = f"there is {found!r}" if found else "the file ends"
+        sign = self.sign()
+        if sign != wanted:
+            problem = f"there is {sign!r}" if sign else "the file ends"
             raise _unreadable(self._source, self.line, f"{problem} where {wanted!r} should be")
         self._at += 1
 
@@ -131,7 +131,7 @@ class _ArrayText:
         self.sign()
         while True:
             try:
-                found, end = _DECODER.raw_decode(self._held, self._at)
+                element, end = _DECODER.raw_decode(self._held, self._at)
             except (ValueError, RecursionError) as error:  # or its end isn't read yet
                 left = len(self._held) - self._at
                 more = self._text.read(max(_CHUNK, left)) if left <= _LONGEST else ""
@@ -141,12 +141,12 @@ class _ArrayText:
                 continue
             line, length = self.line, end - self._at
             try:
-                _check_text(found, self._held[self._at : end])
+                _check_text(element, self._held[self._at : end])
             except ValueError as error:
                 raise _unreadable(self._source, line, str(error)) from error
             self.line += self._held.count("\n", self._at, end)
             self._at = end
-            return line, found, length
+            return line, element, length
 
 
 def _unreadable(source: Source, line: int, problem: str) -> UsageError:
@@ -181,11 +181,11 @@ def _check_text(found: Any, text: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"a key is there twice: {max(names, key=names.count)!r}")
-    return found
+    return value
 
 
 _DECODER: Final = json.JSONDecoder(
@@ -273,8 +273,8 @@ def _nested(values: list[Any], kind: pa.DataType) -> pa.Array:
         if any(not isinstance(pair, list) or len(pair) != 2 for pair in items):
             raise ValueError("a map is a list of pairs")
         keys = _values_as([pair[0] for pair in items], kind.key_type)
-        found = _values_as([pair[1] for pair in items], kind.item_type)
-        return pa.MapArray.from_arrays(_holes(offsets, missing), keys, found, kind)
+        items_of_type = _values_as([pair[1] for pair in items], kind.item_type)
+        return pa.MapArray.from_arrays(_holes(offsets, missing), keys, items_of_type, kind)
     inner = _values_as(items, kind.value_type)
     as_list = pa.ListArray.from_arrays(
         offsets, inner, type=pa.list_(kind.value_field), mask=missing if len(values) else None
@@ -285,5 +285,5 @@ def _nested(values: list[Any], kind: pa.DataType) -> pa.Array:
 def _holes(offsets: pa.Array, missing: pa.Array) -> pa.Array:
     """Offsets with a null for each missing list, as `MapArray` needs them."""
     gaps = [*missing.to_pylist(), False]
-    found = [None if gap else end for end, gap in zip(offsets.to_pylist(), gaps, strict=True)]
-    return pa.array(found, pa.int32())
+    holes = [None if gap else end for end, gap in zip(offsets.to_pylist(), gaps, strict=True)]
+    return pa.array(holes, pa.int32())

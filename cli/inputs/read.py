@@ -21,13 +21,8 @@ if TYPE_CHECKING:
 def open_rows(
     source: Source, schema: pa.Schema, options: CsvOptions, forced: Set[str]
 ) -> pa.RecordBatchReader:
-    """The rows of a file; columns that it lacks are null.
-
-    Args:
-        forced: Columns whose type the user has chosen.
-    Raises (while reading):
-        UsageError: It was changed since the survey, or is damaged.
-    """
+    """The rows of a file; columns that it lacks are null. `forced` are columns whose type the user
+    has chosen. Reading fails if the file was changed since the survey."""
     return pa.RecordBatchReader.from_batches(schema, _checked(source, schema, options, forced))
 
 
@@ -77,11 +72,7 @@ def _batches(
 
 
 def read_schema(source: Source) -> pa.Schema:
-    """The schema of a file.
-
-    Raises:
-        InvalidParquet, UsageError: It is no such file, or has a column twice.
-    """
+    """The schema of a file, which has no column twice."""
     try:
         with _open(source, _Read(source)) as file:
             schema = file.schema_arrow if source.form == "parquet" else file.schema
@@ -97,13 +88,7 @@ def read_schema(source: Source) -> pa.Schema:
 
 
 def read_batches(source: Source, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a file.
-
-    Args:
-        columns: Only these columns, in this order.
-    Raises:
-        InvalidParquet, UsageError: It is damaged.
-    """
+    """The rows of a file, of these columns in this order."""
     try:
         read = _Read(source)
         with _open(source, read) as file:
@@ -122,11 +107,7 @@ def read_batches(source: Source, columns: list[str] | None = None) -> Iterator[p
 
 def _of_stream(file: pa.RecordBatchStreamReader, read: _Read) -> Iterator[pa.RecordBatch]:
     """The batches up to the end mark. Arrow accepts a stream without one, although its writer may
-    have failed.
-
-    Raises:
-        ValueError: There is none.
-    """
+    have failed; here it is a ValueError."""
     while True:
         before = read.count
         try:

@@ -119,23 +119,27 @@ class Resolver:
             self._types[name] = ColumnType(kind, "--type")
 
     def _take(self, name: str, found: ColumnType) -> None:
-        held = self._types.get(name)
-        if held is None:
+        current = self._types.get(name)
+        if current is None:
             self._types[name] = found
         elif name in self.forced:
-            if widen(held.kind, found.kind) is None and not _are_numbers(held.kind, found.kind):
-                self._conflict(name, held, found)
+            if widen(current.kind, found.kind) is None and not _are_numbers(
+                current.kind, found.kind
+            ):
+                self._conflict(name, current, found)
         else:
-            wider = _common(held, found)
+            wider = _common(current, found)
             if wider is None:
-                self._conflict(name, held, found)
-            if wider != held.kind:
-                self._types[name] = replace(found, kind=wider, firm=held.firm)
+                self._conflict(name, current, found)
+            if wider != current.kind:
+                self._types[name] = replace(found, kind=wider, firm=current.firm)
 
     # --- Files without types ----------------------------------------------------------------------
 
     def _survey(self, sources: list[Source]) -> dict[str, Column]:
-        wanted = {name: (held.kind, name in self.forced) for name, held in self._types.items()}
+        wanted = {
+            name: (current.kind, name in self.forced) for name, current in self._types.items()
+        }
         columns = survey(sources, self.options, wanted, step=self.step)
         misfits: dict[str, Seen] = {}
         for name, column in columns.items():
@@ -154,14 +158,14 @@ class Resolver:
         unsure: dict[str, tuple[pa.DataType, bool]] = {}
         again = survey(sources, self.options, {}, only={*misfits})
         for name, seen in misfits.items():
-            held, kind = self._types[name], self._inferred(name, again[name])
+            current, kind = self._types[name], self._inferred(name, again[name])
             found = ColumnType(kind, str(seen))
-            wider = _common(held, found)
-            if wider is None or wider == held.kind:  # the same type, and yet a value doesn't fit
-                self._conflict(name, held, found)
+            wider = _common(current, found)
+            if wider is None or wider == current.kind:  # the same type, and yet a value doesn't fit
+                self._conflict(name, current, found)
             if wider != kind:
                 unsure[name] = (wider, False)
-            self._types[name] = replace(found, kind=wider, firm=held.firm)
+            self._types[name] = replace(found, kind=wider, firm=current.firm)
         if unsure:
             for name, column in survey(sources, self.options, unsure, only={*unsure}).items():
                 if column.misfit is not None:
@@ -170,18 +174,18 @@ class Resolver:
     def _inferred(self, name: str, column: Column) -> pa.DataType:
         """The type that was inferred from csv and from json."""
         kinds: list[pa.DataType] = []
-        for found in (column.texts.inferred(), column.values.inferred()):
-            if isinstance(found, tuple):
-                (one, first), (other, second) = found
+        for result in (column.texts.inferred(), column.values.inferred()):
+            if isinstance(result, tuple):
+                (one, first), (other, second) = result
                 self._conflict(name, ColumnType(one, str(first)), ColumnType(other, str(second)))
-            if not isinstance(found, pa.DataType):
+            if not isinstance(result, pa.DataType):
                 raise SchemaConflict(
-                    f"Column {name!r} of table {self.table!r} is a number in {found} that neither "
+                    f"Column {name!r} of table {self.table!r} is a number in {result} that neither "
                     "int64 nor double holds",
                     key=name,
                     hint=f"Nothing was written. Name a type: --type '{name}=decimal(38,0)'",
                 )
-            kinds.append(found)
+            kinds.append(result)
         wider = _common(ColumnType(kinds[0], ""), ColumnType(kinds[1], ""))
         if wider is None:
             one, other = ColumnType(kinds[0], "csv files"), ColumnType(kinds[1], "json files")
@@ -198,16 +202,20 @@ class Resolver:
         row = 0
         for batch in read_batches(source, doubtful):
             for name, column in zip(doubtful, batch.columns, strict=True):
-                held = self._types[name]
+                current = self._types[name]
                 try:
-                    found = column.cast(held.kind)
-                    floats = pa.types.is_floating(column.type) and pa.types.is_floating(held.kind)
-                    if floats and overflows(column, found):
+                    converted = column.cast(current.kind)
+                    floats = pa.types.is_floating(column.type) and pa.types.is_floating(
+                        current.kind
+                    )
+                    if floats and overflows(column, converted):
                         raise pa.ArrowInvalid("a number is beyond its range")
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     where = f"{source.name}, rows {row + 1:,} to {row + batch.num_rows:,}"
                     kind = schema.field(name).type
-                    self._conflict(name, held, ColumnType(kind, f"{where} ({error})", typed=True))
+                    self._conflict(
+                        name, current, ColumnType(kind, f"{where} ({error})", typed=True)
+                    )
             row += batch.num_rows
 
     # --- Errors -----------------------------------------------------------------------------------
@@ -222,9 +230,9 @@ class Resolver:
         )
 
     def _misfit(self, name: str, seen: Seen) -> NoReturn:
-        held = self._types[name]
+        current = self._types[name]
         raise SchemaConflict(
-            f"Column {name!r} of table {self.table!r} is {held.kind} by {held.origin}, and "
+            f"Column {name!r} of table {self.table!r} is {current.kind} by {current.origin}, and "
             f"{seen} is no such value",
             key=name,
             hint="Nothing was written. Correct the value, or give the column another --type",
@@ -243,7 +251,7 @@ def _common(one: ColumnType, other: ColumnType) -> pa.DataType | None:
     """A common type. An integer and a float have double in common, if the values allow it; those of
     the log's files aren't checked."""
     wider = widen(one.kind, other.kind)
-    wholes = [held for held in (one, other) if pa.types.is_integer(held.kind)]
+    wholes = [current for current in (one, other) if pa.types.is_integer(current.kind)]
     if wider is None and len(wholes) == 1 and _are_numbers(one.kind, other.kind):
         return None if wholes[0].firm else pa.float64()
     return wider
@@ -278,7 +286,7 @@ def known_schema(catalog: Catalog, database: str, table: str, writer: str) -> pa
         problem = error.message
     try:
         _, listing = existing_log(catalog, writer, database)
-        found = _schema(catalog.snapshot(database, {writer: listing.head}), table)
+        schema = _schema(catalog.snapshot(database, {writer: listing.head}), table)
     except LakelogError:
         return None  # there is no such table, or opening the writer raises what is wrong
     warnings.warn(
@@ -286,7 +294,7 @@ def known_schema(catalog: Catalog, database: str, table: str, writer: str) -> pa
         CommandWarning,
         stacklevel=2,
     )
-    return found
+    return schema
 
 
 def _schema(snapshot: Snapshot, table: str) -> pa.Schema:

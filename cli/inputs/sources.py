@@ -134,14 +134,14 @@ class Source:
 def check_encoding(name: str) -> str:
     """The encoding with a name; UTF-8 without its byte order mark."""
     try:
-        found = codecs.lookup(name)
-        "".encode(found.name)
+        codec = codecs.lookup(name)
+        "".encode(codec.name)
     except (LookupError, ValueError):
         raise UsageError(
             f"There is no text encoding {name[:60]!r}",
             hint="For example utf-8, latin-1, cp1252, utf-16",
         ) from None
-    return _UTF8 if found.name in ("utf-8", _UTF8) else found.name
+    return _UTF8 if codec.name in ("utf-8", _UTF8) else codec.name
 
 
 @contextlib.contextmanager
@@ -159,10 +159,10 @@ def open_sources(names: Sequence[str], form: str | None, encoding: str) -> Itera
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lakelog-"))
         sources = []
-        for name, found in zip(names, formats, strict=True):
+        for name, kind in zip(names, formats, strict=True):
             path = stack.enter_context(_seekable(_path(name)))
             shown = "stdin" if name == STDIN else name
-            sources.append(Source(shown, found, path, encoding, _stamp(Path(path)), scratch))
+            sources.append(Source(shown, kind, path, encoding, _stamp(Path(path)), scratch))
         yield sources
 
 
@@ -179,14 +179,14 @@ def _format(name: str, given: str | None) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSIONS:
         suffixes.pop()
-    found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
-    if found is None:
+    kind = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if kind is None:
         raise UsageError(
             "Its name doesn't say of what format this is",
             key=name,
             hint=f"Add --format: {', '.join(FORMATS)}",
         )
-    return found
+    return kind
 
 
 def _path(name: str) -> Path:
@@ -194,8 +194,8 @@ def _path(name: str) -> Path:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @contextlib.contextmanager

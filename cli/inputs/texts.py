@@ -62,10 +62,10 @@ def texts_as(texts: pa.Array, kind: pa.DataType, *, forced: bool = False) -> pa.
         _refuse(texts.null_count < len(texts))
         return pa.nulls(len(texts))
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        found = [
+        values = [
             None if t is None else base64.b64decode(t, validate=True) for t in texts.to_pylist()
         ]
-        return pa.array(found, pa.binary()).cast(kind)
+        return pa.array(values, pa.binary()).cast(kind)
     texts = trimmed(texts)
     if types.is_boolean(kind):
         return _booleans(texts)
@@ -121,8 +121,8 @@ def _floats(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
     some_words = pc.any(words).as_py() is True
     numbers = pc.if_else(words, pa.scalar(None, pa.string()), texts) if some_words else texts
     _refuse(not matches(numbers, NUMBER) or not matches(numbers, _SOME_DIGIT))
-    found = texts.cast(kind)
-    size = pc.abs(found if not pa.types.is_float16(kind) else found.cast(pa.float32()))
+    values = texts.cast(kind)
+    size = pc.abs(values if not pa.types.is_float16(kind) else values.cast(pa.float32()))
     limit = _EXACT_INTEGERS[str(kind)]
     if (pc.max(size).as_py() or 0) >= limit or some_words:
         endless = pc.and_(pc.is_inf(size), pc.invert(words))
@@ -130,7 +130,7 @@ def _floats(texts: pa.Array, kind: pa.DataType, forced: bool) -> pa.Array:
         whole = numbers.filter(pc.greater_equal(size, limit))
         whole = whole.filter(pc.match_substring_regex(whole, INTEGER))
         _refuse(any(abs(int(text)) > limit for text in whole.to_pylist() if text is not None))
-    return found
+    return values
 
 
 def _durations(texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -139,11 +139,11 @@ def _durations(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     def number(text: str | None) -> int | None:
         if text is None:
             return None
-        found = _DURATION.fullmatch(text)
-        part = (found[3] or "").ljust(digits, "0") if found else ""
-        _refuse(found is None or len(part) > digits)
-        assert found is not None
-        return int(f"{found[1]}{found[2]}{part}")
+        match = _DURATION.fullmatch(text)
+        part = (match[3] or "").ljust(digits, "0") if match else ""
+        _refuse(match is None or len(part) > digits)
+        assert match is not None
+        return int(f"{match[1]}{match[2]}{part}")
 
     return pa.array([number(text) for text in texts.to_pylist()], pa.int64()).cast(kind)
 
@@ -170,28 +170,20 @@ _KNOWN: Final = (
 
 
 def parse_types(given: list[str]) -> dict[str, pa.DataType]:
-    """Parse the types of `--type`, by column.
-
-    Raises:
-        UsageError: Not COLUMN=TYPE, no such type, or a column twice.
-    """
-    found: dict[str, pa.DataType] = {}
+    """Parse the types of `--type`, by column."""
+    types: dict[str, pa.DataType] = {}
     for item in given:
         name, equals, text = item.rpartition("=")
         if not equals or not name:
             raise UsageError(f"{item[:60]!r} is not COLUMN=TYPE", hint=f"TYPE is one of {_KNOWN}")
-        if name in found:
+        if name in types:
             raise UsageError(f"--type names column {name!r} twice", key=name, hint="Give it once")
-        found[name] = type_named(text)
-    return found
+        types[name] = type_named(text)
+    return types
 
 
 def type_named(text: str) -> pa.DataType:
-    """The type with a name.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """The type with a name."""
     text = text.strip().lower()
     decimal, timestamp = _DECIMAL.fullmatch(text), _TIMESTAMP.fullmatch(text)
     if decimal is not None:

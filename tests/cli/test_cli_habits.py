@@ -70,14 +70,14 @@ def test_files_to_write_and_a_url_are_not_mixed_up(cli, at_weather, tmp_path, mo
 def test_errors_say_which_catalog_was_understood(cli, at_weather, line):
     result = cli(*line.split())
     assert result.code in (2, 3)
-    assert f"LAKELOG_URL stood for it, {at_weather}" in result.err
+    assert f"it is that of LAKELOG_URL, {at_weather}" in result.err
 
 
 def test_a_path_is_never_taken_for_a_database(cli, at_weather):
     result = cli("files", "./lake", "weather")
     assert result.code == 2
     assert "required: TABLE" in result.err
-    assert "stood for it" not in result.err
+    assert "that of LAKELOG_URL" not in result.err
 
 
 def test_an_empty_variable_is_none(cli, monkeypatch):
