@@ -171,7 +171,7 @@ def _signals() -> Iterator[threading.Event]:
 
 
 class RateProgress(Progress):
-    """A line such as `lakelog: replicating: 12 of 40 files, 1.2 MiB of 4.0 MiB, 3 MiB/s, 1 s left`."""
+    """A line like `lakelog: replicating: 12 of 40 files, 1 MiB of 4 MiB, 3 MiB/s, 1 s left`."""
 
     def __init__(self, what: str, *, asked: bool = False) -> None:
         super().__init__(what, asked=asked)
