@@ -26,8 +26,7 @@ from ..catalog.commit.session import Session
 from ..catalog.commit.transaction import Transaction
 from ..catalog.data.parquet import write_rows
 from ..catalog.data.scan import Projection, scan_files
-from ..catalog.data.shown import shown
-from ..catalog.data.unify import FileSchema
+from ..catalog.data.unify import FileSchema, shown
 from ..catalog.format.cut import TOKEN_DIGEST_BYTES, Cut, Position, parse_token
 from ..catalog.format.names import (
     base_folder,
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
 
     from ..catalog.catalog import Catalog
     from ..catalog.data.file_part import FilePart
-    from ..catalog.data.shown import Shown
+    from ..catalog.data.unify import Shown
     from ..catalog.format.frame import LogIdentity
     from ..catalog.log.history import Row
     from ..catalog.log.state import State

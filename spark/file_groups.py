@@ -21,8 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from ..catalog.data.partition_values import texts_by_partition, told_by_partition
-from ..catalog.data.partitioned import texts_of
+from ..catalog.data.partitioned import texts_by_partition, texts_of, told_by_partition
 from ..catalog.format.columns import array, numbers, one_chunk, text_scalar
 from ..catalog.format.names import parse_partition
 from ..catalog.format.schema import partition_columns
@@ -36,7 +35,7 @@ from .selection import FILE_COLUMN, WRITER_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..catalog.data.shown import Shown
+    from ..catalog.data.unify import Shown
     from ..catalog.read.file_list import FileList
     from ..catalog.read.file_skipping import JudgedFiles
     from .known_files import KnownFiles

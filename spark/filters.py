@@ -24,9 +24,18 @@ import pyarrow.types as kinds
 
 from ..catalog.read.row_filter import RowFilter
 from ..catalog.read.statistics import StatisticsWarning
-from ..catalog.where.build import all_of, any_of, negation
-from ..catalog.where.normal import one_of, starts_with
-from ..catalog.where.tree import Column, Compare, Constant, IsNull, columns_of
+from ..catalog.where.tree import (
+    Column,
+    Compare,
+    Constant,
+    IsNull,
+    all_of,
+    any_of,
+    columns_of,
+    negation,
+    one_of,
+    starts_with,
+)
 from ..errors import InvalidPredicate, InvalidSchema
 from .arrow_types import spark_type, storage
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ..catalog.where.sql import to_sql
+from ..catalog.where.emit import to_sql
 from ..errors import UsageError, some_names
 
 if TYPE_CHECKING:

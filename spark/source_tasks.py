@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..catalog.data.file_part import FilePart
     from ..catalog.data.scan import Projection
-    from ..catalog.data.shown import Shown
+    from ..catalog.data.unify import Shown
     from ..catalog.format.cut import Cut
     from ..catalog.read.commits_between import Found, Seen, Stamp
     from .source_options import SourceAccess
@@ -41,7 +41,7 @@ class Form:
     definition: bytes
 
     def unpacked(self) -> Shown:
-        from ..catalog.data.shown import Shown
+        from ..catalog.data.unify import Shown
         from ..catalog.format.schema import unpack_schema
 
         own, schema = unpack_schema(self.own), unpack_schema(self.schema)
@@ -99,7 +99,7 @@ def share(
         whose: In which log each is, where logs may show files of one form differently.
         owner: See `Share`.
     """
-    from ..catalog.data.shown import shown
+    from ..catalog.data.unify import shown
     from ..catalog.format.schema import pack_schema
 
     numbers: dict[tuple[str, bytes, bytes], int] = {}

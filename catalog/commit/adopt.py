@@ -346,7 +346,7 @@ def take(
         ObjectNotFound, StorageError: A file isn't there, or can't be read.
     Requests: those of `read_spots`.
     """
-    from ..data.partition_values import with_partition
+    from ..data.partitioned import with_partition
 
     found = Taken()
     for spot, parsed in zip(spots, read_spots(session, spots), strict=True):
@@ -384,7 +384,7 @@ def adopted(
     Raises:
         SchemaConflict: There are some, and it names the files; or columns were dropped, or renamed.
     """
-    from ..data.partition_values import tell_values
+    from ..data.partitioned import tell_values
 
     def asked() -> tuple[dict[tuple[bool, bytes], EncodedSchema], OwnSchemas]:
         fit, with_these = partial(columns.fit, table, checked=refuses), own.copy()

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from ...errors import SchemaConflict, TableNotFound, UsageError
 from ..data.evolution import evolved
-from ..data.shown import fits, shown
-from ..data.unify import FileSchema, agreed
+from ..data.unify import FileSchema, agreed, fits, shown
 from ..format.definitions import decode_definition
 from ..format.schema import decode_log_schema, encode_schema, with_column_id
 from ..log.column_ids import ids_in
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ..data.evolution import Change
-    from ..data.shown import Shown
+    from ..data.unify import Shown
     from ..format.definitions import Definition
     from ..format.schema import EncodedSchema
     from ..log.build import Intent

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from ...errors import ObjectExists, ObjectNotFound, UsageError
-from ..data.key_types import is_key_type
 from ..data.parquet import encode_files
 from ..format import compute as pc
 from ..format.footer import FooterMetadata
 from ..format.names import data_path
-from ..format.schema import encode_schema, plain
+from ..format.schema import encode_schema, is_key_type, plain
 from ..log.operations import as_written
 
 if TYPE_CHECKING:

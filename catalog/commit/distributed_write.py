@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...store import Capabilities, Store
-    from ..data.shown import Shown
+    from ..data.unify import Shown
     from ..format.footer import BaseRevision, FooterMetadata
     from ..format.frame import LogIdentity
     from ..format.schema import EncodedSchema
@@ -247,8 +247,8 @@ class Sharing:
         file_bytes: int = FILE_BYTES,
         bloom: Sequence[str] = (),
     ) -> None:
-        from ..data.bloom_options import check_bloom
         from ..data.dataframes import to_batches
+        from ..data.parquet import check_bloom
         from ..data.partitioned import check_partition_by
 
         self._tx, self._table, self._where = tx, value_of(table), where

@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from ...errors import OperationInvalid, UsageError
 from ..data.scan import Projection, scan_files
-from ..data.shown import shown
-from ..data.unify import FileSchema
+from ..data.unify import FileSchema, shown
 from ..format import compute as pc
 from ..format.columns import array, column
 from ..format.frame import LogIdentity
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from ..data.file_part import FilePart
     from ..data.row_digest import RowDigest
-    from ..data.shown import Shown
+    from ..data.unify import Shown
     from ..log.build import Intent
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas

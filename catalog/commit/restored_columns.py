@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from ...errors import UsageError
 from ..data.evolution import plain_type
-from ..data.shown import shown
-from ..data.unify import FileSchema, agreed
+from ..data.unify import FileSchema, agreed, shown
 from ..format.definitions import decode_definition, encode_definition
 from ..format.schema import column_of
 from ..log.column_ids import ids_in

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject, SchemaConflict, UsageError
-from ..data.shown import shown
-from ..data.unify import FileSchema, only, unify
+from ..data.unify import FileSchema, only, shown, unify
 from ..format import compute as pc
 from ..format.columns import column
 from ..format.schema import decode_schema

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..data.shown import Shown
+    from ..data.unify import Shown
     from .deleting import Mode
     from .inputs import Group, Inputs
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from ...errors import InvalidPredicate, SchemaConflict, TableNotFound, UsageError, some_names
 from ..data.hidden import Bitmaps
 from ..data.key_rows import in_pieces
-from ..data.key_types import check_key
 from ..data.parquet import FILE_BYTES
 from ..data.scan import Projection, read_projected
 from ..data.unify import FileSchema, column_names
@@ -23,7 +22,7 @@ from ..format import compute as pc
 from ..format import deletes as form
 from ..format.columns import array, is_null, numbers
 from ..format.names import escape_name
-from ..format.schema import plain
+from ..format.schema import check_key, plain
 from ..log.build import require_actions
 from ..parallel import parallel
 from ..read.cut_tables import CutTables

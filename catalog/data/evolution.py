@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from ...errors import InvalidSchema, SchemaConflict, UsageError, some_names
 from ..format.definitions import encode_definition
-from ..format.schema import check_writable, column_id, column_of, plain, widen
+from ..format.schema import check_key, check_writable, column_id, column_of, plain, widen
 from .dataframes import as_stored, check_zones
-from .key_types import check_key
-from .shown import fits
+from .unify import fits
 
 if TYPE_CHECKING:
     from ..format.definitions import Definition

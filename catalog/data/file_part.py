@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .parquet import UNKNOWN_DIGEST
-from .shown import shown
+from .unify import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from .hidden import Hidden
-    from .shown import Found, Shown
+    from .unify import Found, Shown
 
 
 @dataclass(frozen=True, slots=True)

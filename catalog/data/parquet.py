@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import InvalidSchema, UsageError
+from ...errors import InvalidSchema, UsageError, some_names
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
-from ..format.schema import encode_schema
+from ..format.schema import encode_schema, plain
 from ..format.statistics import (
     Exactness,
     column_statistics,
@@ -23,17 +24,72 @@ from ..format.statistics import (
     fit,
     float_statistics,
     is_float,
-    plain,
     tell_floats,
+    unwrapped,
 )
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .bloom_options import bloom_options, check_bloom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ..format.schema import EncodedSchema
+
+
+FALSE_POSITIVES: Final = (
+    0.01  # one in a hundred row groups is read for nothing: 10 to 20 bits a value
+)
+
+
+def check_bloom(columns: Sequence[str], schema: pa.Schema) -> Sequence[str]:
+    """The columns that are to have bloom filters, if they can.
+
+    Raises:
+        UsageError: One isn't there, or of a type that can have none.
+    """
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        hint = f"Give [{columns!r}]" if isinstance(columns, str) else "Give a list like ['id']"
+        raise UsageError(f"bloom= is a list of names, not {columns!r}", hint=hint)
+    for name in columns:
+        if not isinstance(name, str):
+            raise UsageError(
+                f"bloom= holds {name!r}, which is no name", hint="Give names of columns, as text"
+            )
+        if len(schema.get_all_field_indices(name)) != 1:
+            raise UsageError(
+                f"bloom= names {name!r}, which is no column of the data",
+                key=str(name),
+                hint=f"It has: {some_names(schema.names)}",
+            )
+        kind = plain(schema.field(name).type)
+        if kind.num_fields or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+            raise UsageError(
+                f"Column {name!r} is {kind}, which can have no bloom filter",
+                key=name,
+                hint="Name columns of numbers, texts, bytes or times, which hold many values",
+            )
+    return columns
+
+
+def bloom_options(first: pa.Table, columns: Sequence[str]) -> dict[str, Any]:
+    """What Arrow's writer takes, by the values that the first row group has: others are no larger.
+
+    Args:
+        columns: As `check_bloom` gave them.
+    """
+    if not columns:
+        return {}
+    import pyarrow.compute as pc
+
+    options = {}
+    for name in columns:
+        values = first.column(name)
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        distinct = pc.count_distinct(values).as_py()
+        options[name] = {"ndv": max(1, distinct), "fpp": FALSE_POSITIVES}
+    return {"bloom_filter_options": options}
+
 
 ROW_GROUP_ROWS: Final = 1 << 20
 ROW_GROUP_BYTES: Final = 64 << 20
@@ -247,7 +303,7 @@ def _is_float(leaf: Any) -> bool:
 
 
 def _holds_float(kind: pa.DataType) -> bool:
-    kind = plain(kind)
+    kind = unwrapped(kind)
     if pa.types.is_floating(kind):
         return True
     return any(_holds_float(kind.field(at).type) for at in range(kind.num_fields))

@@ -8,21 +8,30 @@ Source: docs/writing.md, "Partitions".
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import InvalidSchema, UsageError, some_names
+from ...errors import InvalidPartition, InvalidSchema, UsageError, some_names
 from ..format import compute as pc
 from ..format.columns import array, numbers
-from ..format.names import partition_name
+from ..format.names import parse_partition, partition_name
+from ..format.schema import decode_schema, encode_schema, partition_columns
+from ..format.statistics import value_statistics
 from ..scalars import value_of
 from .parquet import row_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from ..format.schema import EncodedSchema
+    from ..wire import lakelog_transaction_pb2 as wire
+
 
 MAX_PARTITIONS: Final = 10_000  # of one write: each has a file of its own
 HELD_BYTES: Final = 256 << 20  # of rows that have no file yet
@@ -188,3 +197,256 @@ def _short(text: str) -> str:
     """A time without the zeros at the end of its fraction."""
     time, zone = (text[:-1], "Z") if text.endswith("Z") else (text, "")
     return (time.rstrip("0").rstrip(".") if "." in time else time) + zone
+
+
+# --- Values that names of partitions state --------------------------------------------------------
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
+_CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", re.ASCII)
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_TIME: Final = re.compile(
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"([ T](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(\.(?P<fraction>[0-9]{1,6}))?)?"
+    r"(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?",
+    re.ASCII,
+)
+_INT64: Final = 1 << 63
+_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def told_by_partition(
+    schema: pa.Schema, partition: str, wanted: Iterable[str] | None = None
+) -> dict[str, pa.Scalar]:
+    """The values of the columns that a file lacks, by their names.
+
+    Args:
+        wanted: Only of these.
+        schema: As the log has it, with its marks.
+        partition: Of the file.
+    Raises:
+        InvalidPartition: The name doesn't tell one, or not as its type.
+    """
+    names = partition_columns(schema)
+    if names and wanted is not None:
+        chosen = set(wanted)
+        names = [name for name in names if name in chosen]
+    texts = parse_partition(partition) if names else {}
+    return {name: _value(name, schema.field(name).type, texts, partition) for name in names}
+
+
+def with_partition(schema: pa.Schema, partition: str, partition_by: Any) -> EncodedSchema:
+    """The schema of a file with those columns that its partition's name tells of, behind its own.
+
+    Args:
+        schema: As the file has it: what is in the file is not told by a name.
+        partition_by: Types by column, or names of columns, whose types are found; None: no columns.
+    Raises:
+        UsageError: Neither.
+        InvalidSchema: A type that can't be in a name.
+        InvalidPartition: The name doesn't tell a value, or not as its type.
+    """
+    kinds = {} if partition_by is None else _kinds(partition_by, partition)
+    told = {name: kind for name, kind in kinds.items() if name not in schema.names}
+    whole = pa.schema([*schema, *(pa.field(name, kind) for name, kind in told.items())])
+    encoded = encode_schema(whole, by_partition=told.keys())
+    texts = parse_partition(partition)
+    for name, kind in told.items():
+        _value(name, kind, texts, partition)
+    return encoded
+
+
+def _kinds(partition_by: Any, partition: str) -> dict[str, pa.DataType]:
+    if not isinstance(partition_by, Mapping):
+        names = check_columns(partition_by)
+        return infer_types([partition], names)
+    for name, kind in partition_by.items():
+        if not isinstance(name, str) or not isinstance(kind, pa.DataType):
+            raise UsageError(
+                f"partition_by= has {name!r:.60} of type {kind!r:.60}",
+                hint="Give pyarrow types by names of columns, or a list of names",
+            )
+        check_type(pa.field(name, kind))
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            raise UsageError(
+                f"Column {name!r} is a timestamp in ns, which a partition's name can't tell",
+                key=name,
+                hint="Give it in us",
+            )
+    return dict(partition_by)
+
+
+def infer_types(partitions: Iterable[str], names: Sequence[str]) -> dict[str, pa.DataType]:
+    """Types of columns, from all that names of partitions tell of them: int64 if all are integers
+    without leading zeros, date32 if all are days, else string; null if there are only nulls.
+
+    Raises:
+        InvalidPartition: A name doesn't tell of a column.
+    """
+    texts: dict[str, set[str]] = {name: set() for name in names}
+    for partition in partitions:
+        told = parse_partition(partition)
+        for name in names:
+            text = _text(name, told, partition)
+            texts[name] |= set() if text is None else {text}
+    return {name: _kind(found) for name, found in texts.items()}
+
+
+def told_types(partitions: Iterable[str]) -> dict[str, dict[str, pa.DataType]]:
+    """What names of partitions tell, taken together: by name its columns, with the types that all
+    names that tell of them allow."""
+    told = {name: parse_partition(name).keys() for name in set(partitions)}
+    columns = {column for columns in told.values() for column in columns}
+    kinds = {
+        column: infer_types([name for name in told if column in told[name]], [column])[column]
+        for column in columns
+    }
+    return {name: {column: kinds[column] for column in columns} for name, columns in told.items()}
+
+
+def _kind(texts: set[str]) -> pa.DataType:
+    if not texts:
+        return pa.null()
+    if all(_CANONICAL.fullmatch(text) and -_INT64 <= int(text) < _INT64 for text in texts):
+        return pa.int64()
+    try:
+        for text in texts:
+            _date(text)
+    except ValueError:
+        return pa.string()
+    return pa.date32()
+
+
+def tell_values(add: wire.Add, schema: pa.Schema) -> None:
+    """Put into the statistics of a file what its partition's name tells: one value, or null.
+
+    Args:
+        add: With its partition, and row groups as its footer has them.
+        schema: As the log has it, with its marks.
+    """
+    for name, value in told_by_partition(schema, add.partition).items():
+        at = schema.get_field_index(name)
+        for group in add.row_groups:
+            group.columns.append(value_statistics(value, at, group.row_count))
+
+
+def tell_again(add: wire.Add, encoded: EncodedSchema, footer: bytes) -> bool:
+    """`tell_values`, if the log's schema of a file is that of its footer and told columns alone.
+
+    Args:
+        footer: The fingerprint of the schema that the footer has.
+    Returns:
+        Whether it is, and the file's partition tells them.
+    """
+    try:
+        schema = decode_schema(encoded.message)
+        told = partition_columns(schema)
+        own = pa.schema([field for field in schema if field.name not in told])
+        bare = pa.schema([field.remove_metadata() for field in own])  # a file of others has no ids
+        if footer not in {encode_schema(one).fingerprint for one in (own, bare)}:
+            return False
+        if own.names != schema.names[: len(own)]:
+            return False
+        tell_values(add, schema)
+    except (ValueError, InvalidPartition):
+        return False
+    return True
+
+
+def filled(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+    """A batch of a file with columns that it lacks."""
+    if not values:
+        return batch
+    arrays = [*batch.columns, *(pa.repeat(value, batch.num_rows) for value in values.values())]
+    return pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *values])
+
+
+def texts_by_partition(
+    schema: pa.Schema, partition: str, names: Iterable[str]
+) -> dict[str, str | None]:
+    """Values of columns that a file lacks, as texts that mean the same to any engine.
+
+    Raises:
+        InvalidPartition: As `told_by_partition`.
+    """
+    values = told_by_partition(schema, partition, names)
+    rows = {name: pa.chunked_array([pa.repeat(value, 1)]) for name, value in values.items()}
+    return {name: texts_of(row)[0] for name, row in rows.items()}
+
+
+def _text(name: str, told: Mapping[str, str | None], partition: str) -> str | None:
+    if name not in told:
+        raise InvalidPartition(
+            f"The partition {partition!r} doesn't tell the value of column {name!r}",
+            key=name,
+            hint=f"Name it as {name}=value, with / between several",
+        )
+    return told[name]
+
+
+def _value(
+    name: str, kind: pa.DataType, told: Mapping[str, str | None], partition: str
+) -> pa.Scalar:
+    text = _text(name, told, partition)
+    if text is None or pa.types.is_null(kind):
+        if text is not None:
+            raise _misfit(name, kind, text, partition)
+        return pa.scalar(None, kind)
+    try:
+        return pa.scalar(_parsed(text, kind), kind)
+    except (ValueError, OverflowError, ArithmeticError, pa.ArrowException):
+        raise _misfit(name, kind, text, partition) from None
+
+
+def _misfit(name: str, kind: pa.DataType, text: str, partition: str) -> InvalidPartition:
+    return InvalidPartition(
+        f"Column {name!r} is {kind}, and the partition {partition!r} says {text[:60]!r}",
+        key=name,
+        hint="Give the type that all partitions of the table have, such as string",
+    )
+
+
+def _parsed(text: str, kind: pa.DataType) -> Any:
+    """A value as pyarrow takes it for a type.
+
+    Raises:
+        ValueError: The text is not a value of that type.
+    """
+    types = pa.types
+    if types.is_string(kind):
+        return text
+    if types.is_boolean(kind):
+        return {"true": True, "false": False}[text] if text in ("true", "false") else int("")
+    if types.is_integer(kind):
+        return int(_matched(_INTEGER, text))
+    if types.is_date(kind):
+        return _date(text)
+    if types.is_decimal(kind):
+        return Decimal(_matched(_DECIMAL, text))
+    return _time(text, kind)
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> str:
+    if pattern.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+def _date(text: str) -> dt.date:
+    return dt.date.fromisoformat(_matched(_DATE, text))
+
+
+def _time(text: str, kind: pa.DataType) -> int:
+    """A time in the type's unit; only one with a zone says which instant it is."""
+    found = _TIME.fullmatch(text)
+    if found is None or bool(found["zone"]) != bool(kind.tz):
+        raise ValueError(text)
+    whole = f"{found['date']}T{found['time'] or '00:00:00'}{found['zone'] or 'Z'}"
+    since = dt.datetime.fromisoformat(whole) - _EPOCH
+    micros = (since.days * 86_400 + since.seconds) * 1_000_000
+    micros += int((found["fraction"] or "0").ljust(6, "0"))
+    value, rest = divmod(micros * _PER_SECOND[kind.unit], 1_000_000)
+    if rest:
+        raise ValueError(text)
+    return value

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from ..format.columns import is_null
 from ..format.schema import plain
-from .shown import readable_columns
-from .unify import conform
+from .unify import conform, readable_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ...errors import CorruptError, LakelogError, SchemaConflict, UsageError
-from .bare_deletes import LEFT, OPTIONS
+from .bare import LEFT, OPTIONS
 from .dataset import TableDataset
 from .source import package
 

@@ -303,10 +303,10 @@ def _round_up(value: bytes, text: bool) -> bytes | None:
 
 def is_float(kind: pa.DataType) -> bool:
     """Whether a column is one of floats, whatever its type is wrapped in."""
-    return bool(pa.types.is_floating(plain(kind)))
+    return bool(pa.types.is_floating(unwrapped(kind)))
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
+def unwrapped(kind: pa.DataType) -> pa.DataType:
     """A type without what it is wrapped in: an extension, a dictionary."""
     while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type

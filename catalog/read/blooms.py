@@ -21,7 +21,7 @@ from ..format import compute as pc
 from ..format.columns import array, is_null, numbers
 from ..format.segments import MAX_NUMBER
 from ..parallel import AT_ONCE, parallel
-from ..where.hashed import equalities, plain_forms
+from ..where.outcomes import equalities, plain_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

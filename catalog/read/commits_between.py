@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...errors import CorruptObject, MissingTransaction, SnapshotPruned, UsageError
 from ..data.hidden import Bitmaps, Hidden
 from ..data.scan import hidden_rows, scan_each
-from ..data.shown import shown
+from ..data.unify import shown
 from ..format.columns import column
 from ..format.deletes import MAX_ROWS, encode_bitmap
 from ..format.objects import decode_transaction
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..ambient import Ambient
     from ..data.file_part import FilePart
     from ..data.scan import Projection
-    from ..data.shown import Shown
+    from ..data.unify import Shown
     from ..format.definitions import Definition
     from ..log.deletes import Tombstone
     from ..log.state import State

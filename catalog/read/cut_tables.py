@@ -23,8 +23,7 @@ from ...errors import (
     WriterNotFound,
     some_names,
 )
-from ..data.shown import shown
-from ..data.unify import FileSchema, distinct, unify
+from ..data.unify import FileSchema, distinct, shown, unify
 from ..format import compute as pc
 from ..format.columns import column, numbers
 from ..format.names import is_text
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from ...store import Store
     from ..data.file_part import FilePart
-    from ..data.shown import Shown
+    from ..data.unify import Shown
     from ..format.pieces import Piece
     from ..log.files import Files
     from ..log.known_schemas import SchemaEntry

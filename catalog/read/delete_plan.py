@@ -16,8 +16,7 @@ import pyarrow as pa
 from ...errors import LakelogError, OperationConflict, TableNotFound, UsageError
 from ..data.hidden import Bitmaps
 from ..data.scan import Projection, read_file, read_projected
-from ..data.shown import readable_columns, shown
-from ..data.unify import FileSchema, conform
+from ..data.unify import FileSchema, conform, readable_columns, shown
 from ..format.columns import array, is_null, numbers
 from ..format.definitions import encode_definition
 from ..format.names import base_folder
@@ -85,7 +84,7 @@ def meets(wanted: RowFilter, batch: pa.RecordBatch) -> np.ndarray:
         own = batch.select(readable_columns(batch.schema, wanted.target))
         rows = conform(own, wanted.target)
     if wanted.expression is None:
-        from ..where.arrow import mask
+        from ..where.emit import mask
 
         said = mask(wanted.predicate, rows)
         true: np.ndarray = numbers(said).astype(np.bool_) & ~is_null(said)

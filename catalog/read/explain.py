@@ -17,10 +17,8 @@ from ..format.columns import array, column, empty_table
 from ..format.schema import partition_columns
 from ..format.statistics import bound_type, byte_forms, decode_bounds
 from ..log.part import in_partition
-from ..where.build import all_of
-from ..where.hashed import equalities
-from ..where.outcomes import outcomes
-from ..where.tree import And, Compare, Constant, In, IsNull, Not, Or, StartsWith, columns_of
+from ..where.outcomes import equalities, outcomes
+from ..where.tree import And, Compare, Constant, In, IsNull, Not, Or, StartsWith, all_of, columns_of
 from .blooms import sifted, to_be_asked
 
 if TYPE_CHECKING:
@@ -245,7 +243,7 @@ def _some(texts: list[str]) -> list[str]:
 
 
 def _value(value: Value, kind: pa.DataType) -> str:
-    from ..where.arrow import scalar
+    from ..where.emit import scalar
 
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"

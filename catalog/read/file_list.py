@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..data.file_part import FilePart
-from ..data.shown import shown
+from ..data.unify import shown
 from ..format.columns import array, column, empty_table, numbers, one_chunk, text_scalar
 from ..format.names import base_folder
 from .file_parts import key_column, urls_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ...store import Store
-    from ..data.shown import Shown
+    from ..data.unify import Shown
     from ..log.state import State
     from .cut_tables import CutTables
     from .scan_request import Asked

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from ...store import Store
     from ..data.file_part import BloomPlace
-    from ..data.shown import Shown
-    from ..data.unify import FileSchema
+    from ..data.unify import FileSchema, Shown
     from ..log.state import State
     from .row_filter import RowFilter
 

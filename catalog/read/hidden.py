@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ...errors import CorruptObject, InvalidPredicate, SchemaConflict
 from ..data.hidden import Bitmap, Hidden
-from ..data.shown import shown
+from ..data.unify import shown
 from ..format import compute as pc
 from ..format.columns import array, column, numbers
 from ..format.definitions import decode_definition
@@ -76,7 +76,7 @@ class TombstoneFilter:
 
     def true_of(self, batch: pa.RecordBatch, key: str) -> np.ndarray:
         """Of which rows of a batch the predicate is true."""
-        from ..where.arrow import mask
+        from ..where.emit import mask
 
         columns = []
         try:

@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from ...errors import SchemaConflict
 from ..data.hidden import Hidden
-from ..data.key_types import is_key_type
 from ..data.unify import column_names
 from ..format import compute as pc
 from ..format.columns import array, column, numbers
 from ..format.deletes import encode_bitmap
 from ..format.names import base_folder
 from ..format.run import original_revisions
-from ..format.schema import once_columns
+from ..format.schema import is_key_type, once_columns
 from ..format.statistics import bound_type
 from ..format.statistics_rows import is_text_kind
 from .file_order import file_numbers
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
     from ...store import Store
     from ..data.file_part import FilePart
-    from ..data.shown import Shown
-    from ..data.unify import FileSchema
+    from ..data.unify import FileSchema, Shown
     from ..log.files import Files
     from ..log.known_schemas import KnownSchemas
     from ..log.state import State

@@ -14,9 +14,19 @@ import pyarrow as pa
 
 from ...errors import InvalidPredicate, SchemaConflict, UsageError
 from ..data.unify import agreed, only, unify
-from ..where.build import all_of, any_of, negation
-from ..where.kinds import family
-from ..where.tree import And, Compare, Constant, In, Not, Or, columns_of
+from ..where.tree import (
+    And,
+    Compare,
+    Constant,
+    In,
+    Not,
+    Or,
+    all_of,
+    any_of,
+    columns_of,
+    family,
+    negation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +60,7 @@ class RowFilter:
             ordered = batch.select([*first, *(name for name in names if name not in first)])
             found = _filtered(pa.Table.from_batches([ordered]), self.expression)
             return _one_batch(found.select(names))
-        from ..where.arrow import mask
+        from ..where.emit import mask
 
         return batch.filter(mask(self.predicate, batch))
 

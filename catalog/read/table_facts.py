@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptError
-from ..data.shown import Shown, shown, stored_names
+from ..data.unify import Shown, shown, stored_names
 from ..format import compute as pc
 from ..format.columns import array, column, distinct, empty_table, is_null, numbers, one_chunk
 from ..format.run import files_rows

@@ -23,10 +23,26 @@ import pyarrow.compute as pc
 
 from ..format.ipc_sizes import Table, uint32
 from ..format.schema import widen
-from .build import all_of, any_of, negation
-from .kinds import DAY_S, PER_SECOND, compared, family
-from .normal import FLIPPED, compare, neighbours, one_of, starts_with
-from .tree import Column, Compare, Constant, IsNull, Operator, Predicate
+from .tree import (
+    DAY_S,
+    FLIPPED,
+    PER_SECOND,
+    Column,
+    Compare,
+    Constant,
+    IsNull,
+    Operator,
+    Predicate,
+    all_of,
+    any_of,
+    compare,
+    compared,
+    family,
+    negation,
+    neighbours,
+    one_of,
+    starts_with,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from .kinds import DAY_S
+from .tree import DAY_S
 
 MAX_DIGITS: Final = 2_000
 MAX_EXPONENT: Final = 2_000

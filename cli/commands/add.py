@@ -61,7 +61,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _new_files(listed: Sequence[Listed], partition: str | None) -> list[NewFile]:
     from ...catalog.commit.adopt import NewFile
-    from ...catalog.data.partition_values import told_types
+    from ...catalog.data.partitioned import told_types
     from ...catalog.format.names import hive_partition
 
     if partition is not None:

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakelog.catalog.data.partition_values import infer_types, told_by_partition
-from lakelog.catalog.data.partitioned import texts_of
+from lakelog.catalog.data.partitioned import infer_types, texts_of, told_by_partition
 from lakelog.catalog.format.names import NULL, partition_name
 from lakelog.catalog.format.schema import PARTITION, encode_schema, features_of
 from lakelog.errors import (
@@ -292,15 +291,15 @@ def test_a_log_that_tells_nothing_of_a_column_gives_no_rows(built_told):
 @pytest.fixture
 def built_told(catalog, monkeypatch):
     """A log whose writer named a partition that doesn't tell the column."""
-    from lakelog.catalog.data import partition_values
+    from lakelog.catalog.data import partitioned
 
     def told(schema, partition, by):
         whole = pa.schema([*schema, pa.field("year", pa.int32())])
         return encode_schema(whole, by_partition=["year"])
 
     with monkeypatch.context() as patched:
-        patched.setattr(partition_values, "with_partition", told)
-        patched.setattr(partition_values, "tell_values", lambda *_: None)
+        patched.setattr(partitioned, "with_partition", told)
+        patched.setattr(partitioned, "tell_values", lambda *_: None)
         add(catalog, "y=2026")
     return catalog.snapshot("db")
 

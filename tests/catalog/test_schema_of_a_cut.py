@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from lakelog.catalog.data.shown import shown
-from lakelog.catalog.data.unify import FileSchema, conform, distinct, unify
+from lakelog.catalog.data.unify import FileSchema, conform, distinct, shown, unify
 from lakelog.catalog.format.schema import column_of
 from lakelog.errors import SchemaConflict
 

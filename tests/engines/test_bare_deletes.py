@@ -8,7 +8,7 @@ import duckdb
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.catalog.engines import bare_deletes
+from lakelog.catalog.engines import bare
 from lakelog.catalog.sql_session import SqlSession
 from lakelog.errors import CorruptObject, ObjectNotFound
 from test_bare_files import flip, is_bare, write
@@ -79,7 +79,7 @@ def test_what_might_be_read_otherwise_stays_with_the_stream(catalog):
     write(catalog, {"n": [1, 2], "m": [3, 4]})
     snapshot = delete(catalog, "n = 1")
     assert has_own_reader(snapshot), "else this shows nothing"
-    for name in ("filename", "File_Row_Number", bare_deletes.FILE, bare_deletes.LEFT.upper()):
+    for name in ("filename", "File_Row_Number", bare.FILE, bare.LEFT.upper()):
         other = lakelog.open_catalog(str(catalog.url) + f"/{name}")
         write(other, {"n": [1, 2], name: ["a", "b"]})
         assert has_own_reader(other.snapshot("db"))
@@ -98,7 +98,7 @@ def test_too_much_to_tell_stays_with_the_stream(catalog, monkeypatch, name, limi
     write(catalog, {"n": [1, 2]})
     snapshot = delete(catalog, "n = 1", "rows")
     assert has_own_reader(snapshot)
-    monkeypatch.setattr(bare_deletes, name, limit)
+    monkeypatch.setattr(bare, name, limit)
     assert not has_own_reader(snapshot)
     assert rows_of(snapshot) == [(2,)]
 
@@ -139,7 +139,7 @@ def test_a_folder_with_odd_signs(tmp_path):
 
 def test_rows_keep_their_order(catalog, monkeypatch):
     """In a query that several threads take part in."""
-    monkeypatch.setattr(bare_deletes, "CHUNK_ROWS", 1 << 14)
+    monkeypatch.setattr(bare, "CHUNK_ROWS", 1 << 14)
     tables = [{"n": list(range(k * 300_000, (k + 1) * 300_000))} for k in range(3)]
     write(catalog, *tables)
     delete(catalog, "n < 299990 AND n > 150000", "rows")

@@ -75,7 +75,7 @@ print(len(rows.read_next_batch()))
 
 
 def test_arrow_still_aborts_a_program_that_ends_while_it_reads_ahead():
-    """If this fails, Arrow ends its threads: delete `catalog/data/until_exit.py`."""
+    """If this fails, Arrow ends its threads: delete `catalog/data/scan.py`."""
     done = subprocess.run(
         [sys.executable, "-c", BARE], capture_output=True, text=True, timeout=60, check=False
     )
@@ -124,13 +124,13 @@ FORKED = """
 import os, sys, threading, time
 import lakelog
 batches = lakelog.open_catalog(sys.argv[1]).snapshot("db").scan("t")
-from lakelog.catalog.data import until_exit
+from lakelog.catalog.data import scan
 inside, go_on = threading.Event(), threading.Event()
 def slowly():
     inside.set()
     go_on.wait(30)
     yield from batches
-stream = until_exit.UntilExit(slowly())
+stream = scan.UntilExit(slowly())
 thread = threading.Thread(target=next, args=(stream,))
 thread.start()
 inside.wait(30)

@@ -14,13 +14,13 @@ READS = "tests/where/test_bloom_reads.py"
 @plant(BLOOMS)
 def times_are_in_the_unit_of_their_type() -> Any:
     """Seconds are hashed as seconds, which Parquet doesn't have."""
-    from lakelog.catalog.where import hashed
-    from lakelog.catalog.where.kinds import PER_SECOND
+    from lakelog.catalog.where import outcomes
+    from lakelog.catalog.where.tree import PER_SECOND
 
     def of_time(seconds: Any, own: Any) -> Any:
-        return hashed._of_integer(seconds * PER_SECOND[own.unit], own.bit_width // 8)
+        return outcomes._of_integer(seconds * PER_SECOND[own.unit], own.bit_width // 8)
 
-    return mock.patch.object(hashed, "_of_time", of_time)
+    return mock.patch.object(outcomes, "_of_time", of_time)
 
 
 @plant(BLOOMS)
@@ -28,23 +28,23 @@ def zero_has_one_form() -> Any:
     """-0.0 equals 0.0, and is hashed otherwise."""
     import struct
 
-    from lakelog.catalog.where import hashed
+    from lakelog.catalog.where import outcomes
 
     def of_float(form: str, value: Any) -> Any:
         return [struct.pack(form, value)] if isinstance(value, float) else None
 
-    return mock.patch.object(hashed, "_of_float", of_float)
+    return mock.patch.object(outcomes, "_of_float", of_float)
 
 
 @plant(BLOOMS)
 def decimals_are_sixteen_bytes() -> Any:
     """A decimal is hashed as if all writers took as many bytes."""
-    from lakelog.catalog.where import hashed
+    from lakelog.catalog.where import outcomes
 
     def of_decimal(exact: Any, own: Any) -> Any:
         return [int(exact).to_bytes(16, "big", signed=True)]
 
-    return mock.patch.object(hashed, "_of_decimal", of_decimal)
+    return mock.patch.object(outcomes, "_of_decimal", of_decimal)
 
 
 @plant(READS)

@@ -15,9 +15,9 @@ _SEED = "tests/evolution/test_seed_scenario.py"
 @plant(_SEED)
 def a_dropped_column_is_read_again() -> Any:
     """A column is known by its name alone: the values of the old one are those of the new."""
-    from lakelog.catalog.data import shown
+    from lakelog.catalog.data import unify
 
-    real = shown.shown
+    real = unify.shown
 
     def by_name(own: pa.Schema, definition: Any) -> Any:
         found = real(own, definition)

@@ -71,12 +71,12 @@ def rows_are_counted_from_what_is_read() -> Any:
 def null_is_deleted() -> Any:
     """Rows for which a predicate is null go."""
     from lakelog.catalog.read.hidden import TombstoneFilter
-    from lakelog.catalog.where import arrow
+    from lakelog.catalog.where import emit
 
-    real, mask = TombstoneFilter.true_of, arrow.mask
+    real, mask = TombstoneFilter.true_of, emit.mask
 
     def planted(self: Any, *args: Any) -> Any:
-        with mock.patch.object(arrow, "mask", lambda *given: mask(*given).fill_null(True)):
+        with mock.patch.object(emit, "mask", lambda *given: mask(*given).fill_null(True)):
             return real(self, *args)
 
     return mock.patch.object(TombstoneFilter, "true_of", planted)

@@ -21,7 +21,7 @@ def overwrites_forget_other_rows() -> Any:
 def rows_without_an_answer_go() -> Any:
     """Rows for which a predicate is null are replaced, as if it were true."""
     from lakelog.catalog.commit import inputs
-    from lakelog.catalog.where.arrow import mask
+    from lakelog.catalog.where.emit import mask
 
     def meets(wanted: Any, batch: Any) -> Any:
         import numpy as np
@@ -96,7 +96,7 @@ def nobody_waits_for_what_is_beside_it() -> Any:
     return mock.patch.object(admission, "has_to_wait", return_value=False)
 
 
-@plant("tests/catalog/test_transaction.py::test_a_rewrite_puts_rows_together")
+@plant("tests/catalog/test_operations.py::test_a_rewrite_puts_rows_together")
 def rewrites_lose_duplicates() -> Any:
     """Of rows that are equal a rewrite keeps one."""
     from lakelog.catalog.commit import transaction

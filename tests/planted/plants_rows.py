@@ -205,13 +205,13 @@ def null_has_the_partition_of_another_value() -> Any:
 @plant("tests/catalog/test_partition_columns.py")
 def null_partitions_hold_no_null() -> Any:
     """A file whose partition says null is skipped as one without nulls."""
-    from lakelog.catalog.data import partition_values
+    from lakelog.catalog.data import partitioned
 
-    real = partition_values.value_statistics
+    real = partitioned.value_statistics
 
     def told(*args: Any) -> Any:
         known = real(*args)
         known.null_count = 0
         return known
 
-    return mock.patch.object(partition_values, "value_statistics", told)
+    return mock.patch.object(partitioned, "value_statistics", told)

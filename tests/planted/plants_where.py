@@ -78,14 +78,14 @@ def bounds_are_in_the_units_of_the_table() -> Any:
 def decimals_end_with_their_keys() -> Any:
     """A decimal beyond 64 bits is taken to be beyond all that a file holds."""
     import pyarrow as pa
-    from lakelog.catalog.where import lower
+    from lakelog.catalog.where import outcomes
 
-    real = lower._over_integers
+    real = outcomes._over_integers
 
     def over(operator: Any, value: Any, kind: Any) -> Any:
         return real(operator, value, pa.int64() if pa.types.is_decimal(kind) else kind)
 
-    return mock.patch.object(lower, "_over_integers", over)
+    return mock.patch.object(outcomes, "_over_integers", over)
 
 
 @plant(SKIPPING)

@@ -14,7 +14,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "running"))
 sys.path.append(str(Path(__file__).parent))
 
-from lakelog.catalog.where.arrow import mask
+from lakelog.catalog.where.emit import mask
 from lakelog.catalog.where.parse import parse_where
 from lakelog.spark.filters import exact_text
 from seeds import base_seed

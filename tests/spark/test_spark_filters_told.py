@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parents[1] / "running"))
 sys.path.append(str(Path(__file__).parent))
 
 from lakelog.catalog.read.explain import in_words
-from lakelog.catalog.where.arrow import mask
+from lakelog.catalog.where.emit import mask
 from lakelog.spark.filters import read_filters
 from seeds import base_seed
 from told_filters import COLUMNS, VALUES, tree

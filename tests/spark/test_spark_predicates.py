@@ -7,9 +7,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.where.arrow import mask
+from lakelog.catalog.where.emit import mask, to_sql
 from lakelog.catalog.where.parse import parse_where
-from lakelog.catalog.where.sql import to_sql
 
 NAN, INF = float("nan"), float("inf")
 STAMPS = [0, 1577836800123456, None, -5]

@@ -23,7 +23,7 @@ import lakelog
 import lakelog.spark
 import pyarrow.parquet as pq
 import pytest
-from lakelog.catalog.where.sql import to_sql
+from lakelog.catalog.where.emit import to_sql
 from lakelog.errors import InvalidPredicate
 from lakelog.spark import native
 from lakes import KINDS, build, predicate

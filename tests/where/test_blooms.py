@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakelog.catalog.read.blooms import bloom_hashes, decode_bloom_filter, may_hold
-from lakelog.catalog.where.arrow import mask
-from lakelog.catalog.where.hashed import equalities, plain_forms
+from lakelog.catalog.where.emit import mask
+from lakelog.catalog.where.outcomes import equalities, plain_forms
 from lakelog.catalog.where.parse import parse_where
 from lakes import literal
 

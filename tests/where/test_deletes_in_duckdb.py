@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from lakelog import open_catalog
 from lakelog.catalog.data import parquet
-from lakelog.catalog.engines import bare, bare_deletes
+from lakelog.catalog.engines import bare
 from lakelog.errors import InvalidPredicate
 from oracle import evaluate
 from sample import examples
@@ -111,7 +111,7 @@ def test_its_own_reader_gives_the_rows_that_are_left(tmp_path_factory, seed: int
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet, "ROW_GROUP_ROWS", rng.choice([3, 8, 1 << 20]))
-        patch.setattr(bare_deletes, "CHUNK_ROWS", rng.choice([8, 16, 1 << 18]))
+        patch.setattr(bare, "CHUNK_ROWS", rng.choice([8, 16, 1 << 18]))
         check(rng, tmp_path_factory.mktemp("lake"))
 
 

@@ -15,7 +15,7 @@ import pytest
 from draw import draw_values, to_arrow
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.where.arrow import expression, mask
+from lakelog.catalog.where.emit import expression, mask
 from lakelog.catalog.where.from_arrow import from_arrow
 from lakelog.catalog.where.tree import And, Compare, In, IsNull, Not, columns_of
 from sample import examples

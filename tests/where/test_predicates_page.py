@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from lakelog.catalog.where.arrow import mask
+from lakelog.catalog.where.emit import mask
 from lakelog.catalog.where.parse import parse_where
 from lakelog.errors import InvalidPredicate
 

@@ -22,8 +22,8 @@ from lakelog.catalog.data import parquet
 from lakelog.catalog.read import blooms
 from lakelog.catalog.read.row_filter import row_filter
 from lakelog.catalog.read.scan_request import kept_files
-from lakelog.catalog.where.arrow import mask
-from lakelog.catalog.where.hashed import equalities
+from lakelog.catalog.where.emit import mask
+from lakelog.catalog.where.outcomes import equalities
 from lakes import build, predicate
 from seeds import base_seed
 

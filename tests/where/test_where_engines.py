@@ -13,10 +13,8 @@ import pytest
 from draw_predicates import Drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from lakelog.catalog.where.arrow import expression, mask
+from lakelog.catalog.where.emit import expression, mask, to_polars, to_sql
 from lakelog.catalog.where.parse import parse_where
-from lakelog.catalog.where.polars import to_polars
-from lakelog.catalog.where.sql import to_sql
 from lakelog.catalog.where.tree import columns_of
 from oracle import evaluate
 from sample import examples

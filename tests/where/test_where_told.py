@@ -13,14 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from lakelog.catalog.where.arrow import expression, mask
-from lakelog.catalog.where.build import any_of
+from lakelog.catalog.where.emit import expression, mask, to_polars, to_sql
 from lakelog.catalog.where.literals import civil_from_days, days_from_civil
-from lakelog.catalog.where.normal import nearest, neighbours, one_of
 from lakelog.catalog.where.parse import parse_where
-from lakelog.catalog.where.polars import to_polars
-from lakelog.catalog.where.sql import to_sql
-from lakelog.catalog.where.tree import Column, Compare, In
+from lakelog.catalog.where.tree import Column, Compare, In, any_of, nearest, neighbours, one_of
 from lakelog.errors import InvalidPredicate
 
 NAMES = ['"', "`", "a.b", "*", "^a.*$", "select", "é\n", "'; DROP TABLE t; --", "{}", "$1", ""]
@@ -109,7 +105,7 @@ def test_a_constant_has_a_value_for_each_row():
 
 LONG = """
 import pyarrow as pa, pyarrow.dataset as ds
-from lakelog.catalog.where.arrow import expression
+from lakelog.catalog.where.emit import expression
 from lakelog.catalog.where.tree import And, Column, Compare, Or
 i, f = Column("i", pa.int64()), Column("f", pa.float64())
 made = Or(tuple(And((Compare(i, ">", n), Compare(f, "<", float(n)))) for n in range(10_000)))
