@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from ..catalog.format import definitions, deletes
 from ..catalog.format.names import (
@@ -36,7 +37,7 @@ from ..catalog.log.validate import check_written, validate
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.merge import Rows
@@ -121,6 +122,9 @@ class _Building:
     def __init__(self, plan: RebuildPlan, base: State, there: Collection[str]) -> None:
         self._plan, self._there = plan, there
         self._schemas = {(one.table, one.fingerprint): one for one in plan.schemas}
+        self._unmarked = {
+            (one.table, marked): one.fingerprint for one in plan.schemas for marked in one.marked
+        }
         self._rebuild_id = bytes.fromhex(plan.rebuild_id)
         self._now_us = int(plan.made_at.timestamp() * 1_000_000)
         if base.revision >= 0:
@@ -247,9 +251,7 @@ class _Building:
         gone = {(one.table, one.path) for one in self._plan.gone}
         actions = self._new_schemas((file.table, file.fingerprint) for file in files)
         actions += [_remove(*name) for name in names if name not in own]
-        # Some may be live already: a restore that can be read has brought them back.
-        live = self._live({(file.table, file.path) for file in files}) - set(names)
-        left_out = own.intersection(names) | gone | live
+        left_out = own.intersection(names) | gone
         added = [file for file in files if (file.table, file.path) not in left_out]
         revisions = {
             (file.table, file.path): item.revision
@@ -301,13 +303,23 @@ class _Building:
 
     def _fitting(self, found: DecodedTransaction) -> tuple[list[wire.Action], list[Rows]]:
         """Returns what a readable transaction says, less what doesn't fit any more: removals of
-        files that are not live here, and files that are live already."""
+        files that are not live here, files that are live already, and files without a schema, whose
+        footers are gone."""
         batches = list(self._batches(found))
+        schema_of = self._schema_finder(found, batches)
         named = {name for _, names in batches for name in names}
         items = [(action, action.WhichOneof("kind") or "") for action in found.message.actions]
         named |= {_file(action, kind) for action, kind in items if kind in _OF_A_FILE}
         live = self._live(named)
-        actions = [action for action, kind in items if _fits(action, kind, live)]
+        actions = []
+        for action, kind in items:
+            if kind == "add":
+                own = schema_of(action.add.table, action.add.schema_fingerprint)
+                if own is None:
+                    continue
+                action.add.schema_fingerprint = own
+            if _fits(action, kind, live):
+                actions.append(action)
         schemas = {
             (action.add.table, action.add.schema_fingerprint)
             for action in actions
@@ -315,14 +327,40 @@ class _Building:
         }
         again: list[Rows] = []
         for rows, names in batches:
-            fresh = np.array([name not in live for name in names], np.bool_)
+            logged = rows.files.column("schema_fingerprint").to_pylist()
+            forms = [schema_of(name[0], one) for name, one in zip(names, logged, strict=True)]
+            pairs = zip(names, forms, strict=True)
+            fresh = np.array(
+                [name not in live and one is not None for name, one in pairs], np.bool_
+            )
             if not fresh.any():
                 continue
-            again.append(replace(rows, live=fresh if rows.live is None else rows.live & fresh))
-            fingerprints = rows.files.column("schema_fingerprint").to_pylist()
-            schemas.update((name[0], one) for name, one in zip(names, fingerprints, strict=True))
+            column = pa.array([one or bytes(16) for one in forms], pa.binary(16))
+            place = rows.files.schema.get_field_index("schema_fingerprint")
+            files = rows.files.set_column(place, "schema_fingerprint", column)
+            new = fresh if rows.live is None else rows.live & fresh
+            again.append(replace(rows, files=files, live=new))
+            schemas.update((name[0], one) for name, one in zip(names, forms, strict=True) if one)
         actions[:0] = self._new_schemas(schemas - _named(actions))
         return self._required(actions) + actions, again
+
+    def _schema_finder(
+        self, found: DecodedTransaction, batches: Iterable[tuple[Rows, list[FileName]]]
+    ) -> Callable[[str, bytes], bytes | None]:
+        """Returns a function that gives the fingerprint of a schema that there is for files of a
+        table: the one that the log says, or that of the footers."""
+        adds = [one.add for one in found.message.actions if one.WhichOneof("kind") == "add"]
+        tables = {add.table for add in adds} | {name[0] for _, names in batches for name in names}
+        known = schemas_with(self.state, tables)
+        here = _named(found.message.actions)
+
+        def schema_of(table: str, fingerprint: bytes) -> bytes | None:
+            name = table, fingerprint
+            if name in known or name in here or name in self._schemas:
+                return fingerprint
+            return self._unmarked.get(name)
+
+        return schema_of
 
     def _batches(self, found: DecodedTransaction) -> Iterator[tuple[Rows, list[FileName]]]:
         for pieces in found.batches.values():

@@ -112,11 +112,17 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class KnownSchema:
-    """A schema that salvaged files of a table have; see `EncodedSchema`."""
+    """A schema that files of a table have by their footers; see `EncodedSchema`.
+
+    Attributes:
+        marked: Fingerprints that readable transactions give such files: of the same schema with
+            marks that no footer has, which was lost.
+    """
 
     table: str
     fingerprint: bytes
     message: bytes = field(repr=False)
+    marked: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -41,7 +42,7 @@ from .scan import MAX_FILE_EPOCH, Scan, is_there, keep_own, scan_data
 from .seals import plan_seal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
@@ -266,10 +267,11 @@ def _plan(  # noqa: PLR0917 - all that was found
     rows_of |= {(one.table, one.path): one.row_count for one in scan.own}
     gone = tuple(GoneFile(*name, rows_of.get(name, 0)) for name in sorted(decision.gone))
     used = {(file.table, file.fingerprint) for one in transactions for file in one.files}
+    marked = _marked(old, scan)
     ids = {one for found in old.readable.values() for one in found.transaction_ids}
     used |= {(one.table, one.fingerprint) for one in scan.own if one.transaction_id in ids}
     schemas = tuple(
-        KnownSchema(table, one.fingerprint, one.message)
+        KnownSchema(table, one.fingerprint, one.message, tuple(sorted(marked[table, fingerprint])))
         for (table, fingerprint), one in scan.schemas.items()
         if (table, fingerprint) in used
     )
@@ -312,6 +314,31 @@ def _plan(  # noqa: PLR0917 - all that was found
     )
 
 
+def _marked(old: OldLog, scan: Scan) -> Mapping[tuple[str, bytes], set[bytes]]:
+    """Returns, by table and fingerprint of footers, those that the log gives the same files."""
+    by_footer = {(one.table, one.path): one.fingerprint for one in scan.own}
+    found: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
+    for transaction in old.readable.values():
+        for table, path, fingerprint in _added(transaction):
+            own = by_footer.get((table, path), fingerprint)
+            if own != fingerprint:
+                found[table, own].add(fingerprint)
+    return found
+
+
+def _added(found: DecodedTransaction) -> Iterator[tuple[str, str, bytes]]:
+    """Yields table, path and schema fingerprint of each file that a transaction adds."""
+    columns = ("table", "path", "schema_fingerprint")
+    for place, action in enumerate(found.message.actions):
+        kind = action.WhichOneof("kind")
+        if kind == "add":
+            yield action.add.table, action.add.path, action.add.schema_fingerprint
+        for part, _ in batch_parts(found.batches[place]) if kind == "add_batch" else ():
+            assert isinstance(part, Part), "damaged ones were left out"
+            rows = part.run.full()
+            yield from zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+
+
 def _transactions(
     decision: Decision, live: Collection[FileName]
 ) -> tuple[SalvagedTransaction, ...]:
@@ -320,7 +347,7 @@ def _transactions(
         (file.table, file.path)
         for one in decision.salvaged
         if one.revision is None
-        for file in one.attempt.files
+        for file in one.files
     }
     return tuple(_transaction(one, live, of_the_end) for one in decision.salvaged)
 
@@ -333,7 +360,7 @@ def _transaction(
         SalvagedFile(
             file.path, file.table, file.size_bytes, file.row_count, file.fingerprint, file.add
         )
-        for file in attempt.files
+        for file in one.files
     )
     vectors = [body for item in attempt.vectors for body in item.vectors if one.is_proven]
     if one.revision is None:
@@ -365,18 +392,17 @@ def _file_of(row_deletes: bytes) -> FileName:
 def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
     """Returns the files of transactions that don't count, and those of other attempts at a task."""
     counted = {
-        file.path
-        for one in decision.salvaged
-        for file in (*one.attempt.files, *one.attempt.vectors)
-    }
-    known = {one.attempt.transaction_id for one in decision.salvaged}
+        file.path for one in decision.salvaged for file in (*one.files, *one.attempt.vectors)
+    } | {path for _, path in decision.live}
+    known = {one.attempt.transaction_id: one.attempt for one in decision.salvaged}
     found: list[LeftOut] = []
     for file in scan.own:
         own = file.transaction_id
         if file.path in counted or (own not in known and own not in decision.refused):
             continue
-        other = "another attempt at its task has more rows, or as many"
-        why = decision.refused.get(own, REMOVED if file.task < 0 else other)
+        is_counted = own in known and file in known[own].files
+        rest = REMOVED if is_counted else "another attempt at its task has more rows, or as many"
+        why = decision.refused.get(own, rest)
         kind = _KINDS.get(why, "uncommitted")
         found.append(LeftOut(file.path, file.size_bytes, file.row_count, kind, why, own.hex()))
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +28,8 @@ _UNKNOWN: Final = "nothing says whether it was committed"
 RULES: Final = (
     "The newest state that either copy of the log gives is the base. What it says counts.",
     "A transaction above it that either copy still has counts as it stands.",
-    "A lost transaction is proven if the footer of another one names it as its base.",
+    "A lost transaction is proven if the footer of another one names it as its base, or if a "
+    "transaction that can be read names a file of it.",
     "A proven transaction adds its files, which keep its place in the order of rows, takes out the "
     "files that it replaced, and hides the rows that its deletion vectors name.",
     "Every other transaction is unproven. It counts only if a lost revision is left that it can "
@@ -121,6 +122,7 @@ class Salvaged:
         attempt: It.
         is_proven: By a footer.
         revision: Its place above the base; None: unproven, or of a lost end.
+        files: Those of its files that it adds.
         removes: What it takes out that is live then.
         why: Why it counts, in words.
     """
@@ -128,6 +130,7 @@ class Salvaged:
     attempt: Attempt
     is_proven: bool
     revision: int | None
+    files: tuple[OwnFile, ...]
     removes: frozenset[FileName]
     why: str
 
@@ -139,12 +142,14 @@ class Decision:
     Attributes:
         salvaged: Those that count: proven ones by revision, then unproven ones as they were begun.
         refused: The others, by transaction id, each with the reason.
-        gone: Files that the log has live and the store has not.
+        live: Files that the rebuilt log has, those that are gone included.
+        gone: Of these, files that are not in the store.
         lost: How many revisions are lost of which no footer tells.
     """
 
     salvaged: tuple[Salvaged, ...]
     refused: Mapping[bytes, str]
+    live: Collection[FileName]
     gone: frozenset[FileName]
     lost: int
 
@@ -200,7 +205,8 @@ def decide(  # noqa: PLR0917 - all that is known
         rivals: Other transactions that can be read of revisions that the log has.
     """
     attempts = {one.transaction_id: one for one in attempts_of(files)}
-    named = _named(attempts.values()) | dict(rivals)
+    named = _named_by_log(attempts.values(), base, readable)
+    named |= _named(attempts.values()) | dict(rivals)
     logged = dict(base.history)
     logged |= {revision: (item.epoch, item.ids) for revision, item in readable.items()}
     ids = frozenset().union(*(some for _, some in logged.values()))
@@ -242,7 +248,8 @@ def decide(  # noqa: PLR0917 - all that is known
     counted = _one_of_each_version(fitting, above, since, proven, refused)
     salvaged += walk.unproven(counted, refused)
     unknown = sum(one.unknown() for one in lost)
-    return Decision(tuple(salvaged), refused, _gone(walk.live, there), unknown)
+    gone = _gone(walk.live, there)
+    return Decision(tuple(salvaged), refused, walk.live, gone, unknown)
 
 
 def _refuses(attempt: Attempt, base: Base, lost: Iterable[_LostRevisions]) -> str:
@@ -271,6 +278,24 @@ def _named(attempts: Iterable[Attempt]) -> dict[bytes, int]:
         for one in (*attempt.files, *attempt.vectors):
             if one.base_revision >= 0:
                 found.setdefault(one.base_transaction_id, one.base_revision)
+    return found
+
+
+def _named_by_log(
+    attempts: Iterable[Attempt], base: Base, readable: Mapping[int, Readable]
+) -> dict[bytes, int]:
+    """Returns the transactions that were lost, and of which a transaction that can be read names a
+    file, with the highest lost revision below that one."""
+    first: dict[FileName, int] = {}
+    for revision in sorted(readable, reverse=True):
+        first |= dict.fromkeys(readable[revision].adds | readable[revision].removes, revision)
+    found: dict[bytes, int] = {}
+    for attempt in attempts:
+        revision = min((first[name] for name in _names(attempt) & first.keys()), default=-1)
+        while revision in readable:
+            revision -= 1
+        if revision > base.revision:
+            found[attempt.transaction_id] = revision
     return found
 
 
@@ -409,8 +434,8 @@ class _Walk:
             for attempt in self._proven.get(revision, ()):
                 removes = attempt.replaces & self.live
                 self._step(_names(attempt) - self.replaced, attempt.replaces)
-                why = f"a footer names it as revision {revision}"
-                found.append(Salvaged(attempt, True, revision, removes, why))
+                why = f"it is known to be revision {revision}"
+                found.append(Salvaged(attempt, True, revision, attempt.files, removes, why))
         return found
 
     def lost_end(self, proven: Iterable[tuple[int, Attempt]]) -> list[Salvaged]:
@@ -419,9 +444,10 @@ class _Walk:
         found: list[Salvaged] = []
         for revision, attempt in proven:
             removes = (attempt.replaces & self.live) - logged
+            files = self._new(attempt)
             self._step(_names(attempt) - self.replaced, removes)
             why = f"it was revision {revision}, and the log has another one there"
-            found.append(Salvaged(attempt, True, None, removes, why))
+            found.append(Salvaged(attempt, True, None, files, removes, why))
         return found
 
     def _step(self, adds: frozenset[FileName], removes: frozenset[FileName]) -> None:
@@ -440,17 +466,20 @@ class _Walk:
                 refused[attempt.transaction_id] = why
                 continue
             removes = attempt.replaces & self.live if _is_rewrite(attempt) else frozenset()
-            names = _names(attempt) - self.replaced
-            if not (names | removes):
-                refused[attempt.transaction_id] = REMOVED
+            files = self._new(attempt)
+            if not files and not removes:
+                if _names(attempt).isdisjoint(self.live):
+                    refused[attempt.transaction_id] = REMOVED
                 continue
-            if not removes and names <= self.live:
-                continue  # the log has added them again itself
-            self.live = (self.live - removes) | names
+            self.live = (self.live - removes) | (_names(attempt) - self.replaced)
             why = "a rewrite of which not all inputs are there" if removes else _UNKNOWN
-            rest = tuple(one for one in attempt.files if (one.table, one.path) in names)
-            found.append(Salvaged(replace(attempt, files=rest), False, None, removes, why))
+            found.append(Salvaged(attempt, False, None, files, removes, why))
         return found
+
+    def _new(self, attempt: Attempt) -> tuple[OwnFile, ...]:
+        """Returns the files of a transaction that are not live, and were not replaced since."""
+        known = self.live | self.replaced
+        return tuple(one for one in attempt.files if (one.table, one.path) not in known)
 
     def _why_not(self, attempt: Attempt) -> str:
         """Returns why an unproven transaction doesn't count though it may have been committed."""

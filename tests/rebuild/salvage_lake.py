@@ -277,16 +277,16 @@ class Lake:
         self.writer.close()
         return set(counted(self.catalog)) - before
 
-    def highest_base(self) -> int:
-        """Returns the highest revision on which any footer says that its transaction was begun."""
-        found = [-1]
+    def bases(self) -> set[int]:
+        """Returns the revisions on which footers say that their transactions were begun."""
+        found = set()
         for info in self.store.list(f"{self.base}data/"):
             if info.key.endswith(".parquet"):
                 meta = read_footer(self.store, info.key, info.size_bytes).meta
             else:
                 meta, _ = decode_deletes(self.store.get(info.key), info.key)
-            found.append(meta.base_revision)
-        return max(found)
+            found.add(meta.base_revision)
+        return found
 
     # --- Losses -----------------------------------------------------------------------------------
 

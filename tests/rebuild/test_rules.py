@@ -188,3 +188,25 @@ def test_a_lost_end_is_known_by_its_epoch_alone():
     a, c = file("a", 0, on="z"), file("c", 3, on="b")
     found, _ = decided([a, c], base=went_on())
     assert set(found) == {a.path, c.path}
+
+
+# --- What a readable transaction says of lost ones ------------------------------------------------
+
+
+def test_a_transaction_is_proven_if_a_readable_one_names_a_file_of_it():
+    """Revision 2 removed one of its files, so it was committed before: at 1."""
+    one, rest = file("a", 0), file("a", 0, path="data/_/t/rest.parquet", number=1)
+    base = Base(0, 1, 1, {0: (1, frozenset({b"z" * 16}))})
+    removed = frozenset({name_of(one)})
+    readable = {2: Readable(frozenset({b"y" * 16}), 2, removes=removed)}
+    found, decision = decided([one, rest], base=base, readable=readable)
+    assert (found[one.path].is_proven, found[one.path].revision) == (True, 1)
+    assert set(decision.live) == {name_of(rest)}
+
+
+def test_a_file_that_is_live_by_the_log_is_not_added_a_second_time():
+    one = file("a", 0)
+    readable = {1: Readable(frozenset({b"y" * 16}), 1, adds=frozenset({name_of(one)}))}
+    found, decision = decided([one], base=Base(0, 1, 1), readable=readable)
+    assert not found
+    assert set(decision.live) == {name_of(one)}
