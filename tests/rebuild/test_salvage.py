@@ -11,7 +11,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
-from salvage_lake import LOG, MIRROR, Lake, check, counted, owed, rebuild
+from salvage_lake import Lake, check, counted, owed, rebuild
 from seeds import base_seed
 
 NUMBERS = range(24)
@@ -97,7 +97,7 @@ def test_the_log_marked_a_schema_where_it_was_lost() -> None:
         for keys in ([1, 2], [2, 3], [4]):
             with writer.transaction() as tx:
                 tx.upsert("t", pa.table({"k": keys}))
-    for folder in (LOG, MIRROR):
+    for folder in ("w/db/transactions/", "w/db/mirror/transactions/"):
         for info in list(catalog.store.list(folder)):
             if info.key.partition(".")[0].endswith(("-0", "-1", "-2")):
                 catalog.store.delete([info.key])
