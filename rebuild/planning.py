@@ -391,9 +391,8 @@ def _file_of(row_deletes: bytes) -> FileName:
 
 def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
     """Returns the files of transactions that don't count, and those of other attempts at a task."""
-    counted = {
-        file.path for one in decision.salvaged for file in (*one.files, *one.attempt.vectors)
-    } | {path for _, path in decision.live}
+    counted = {path for _, path in decision.live}
+    counted |= {file.path for one in decision.salvaged for file in one.attempt.vectors}
     known = {one.attempt.transaction_id: one.attempt for one in decision.salvaged}
     found: list[LeftOut] = []
     for file in scan.own:
