@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from planting import plant
+from planting import Together, plant
 
 BUGS = "tests/rebuild/test_review_bugs.py"
 ORDER = "tests/changing/test_restored_order.py"
@@ -36,11 +36,29 @@ def what_is_unproven_replaces() -> Any:
     from lakelog.catalog.commit.transaction import Transaction
     from lakelog.rebuild import rules
 
-    return _both(
+    return Together(
         mock.patch.object(rules, "_is_rewrite", lambda one: bool(one.replaces)),
         mock.patch.object(rules._Walk, "_why_not", return_value=""),
         mock.patch.object(Transaction, "_take_back"),
     )
+
+
+@plant(BUGS + "::test_a_file_of_a_lost_commit_that_the_log_removed_does_not_come_back")
+def what_the_log_removed_comes_back() -> Any:
+    """What the log takes out of a lost transaction's files is added all the same."""
+    from lakelog.rebuild import rules
+
+    class Nothing(set[Any]):
+        def __ior__(self, other: Any) -> Any:
+            return self
+
+    real = rules._Walk.__init__
+
+    def init(self: Any, *args: Any) -> None:
+        real(self, *args)
+        self.replaced = Nothing()
+
+    return mock.patch.object(rules._Walk, "__init__", init)
 
 
 @plant(BUGS + "::test_no_aborted_append_comes_back")
@@ -81,16 +99,3 @@ def the_switch_is_not_copied() -> Any:
     from lakelog.rebuild import execute
 
     return mock.patch.object(execute, "_mirror")
-
-
-def _both(*patches: Any) -> Any:
-    import contextlib
-
-    @contextlib.contextmanager
-    def all_of_them() -> Any:
-        with contextlib.ExitStack() as stack:
-            for each in patches:
-                stack.enter_context(each)
-            yield
-
-    return all_of_them()
