@@ -236,7 +236,7 @@ class Progress(progress.Progress):
         super().__init__(what, total, asked=asked, quiet=quiet, tell=to_stderr)
 
 
-# --- The standard streams: one may be closed, or its reader gone ---------------------------------
+# --- The standard streams: one may be closed, or its reader gone ----------------------------------
 
 
 def open_missing() -> None:

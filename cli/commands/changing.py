@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...catalog.catalog import Catalog
     from ...catalog.commit.change_plan import ChangePlan, WriterChange
 
-# --- Rows ---------------------------------------------------------------------------------------
 
+# --- Rows -----------------------------------------------------------------------------------------
 
 _DELETED: Final = (
     Column("writer"),
@@ -42,24 +42,24 @@ def _delete(args: argparse.Namespace) -> int:
         count=args.count,
         execute=args.execute,
     )
-    records = [asdict(item) for item in done]
+    rows = [asdict(item) for item in done]
     print_commits(
         args,
         _DELETED,
-        records,
+        rows,
         catalog=catalog,
         head={"table": args.table, "where": args.where, "mode": args.mode},
-        print_text=lambda: _print(args, records),
+        print_text=lambda: _print_deleted(args, rows),
     )
     return 0
 
 
-def _print(args: argparse.Namespace, records: list[dict[str, Any]]) -> None:
-    if not records:
+def _print_deleted(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    if not rows:
         output.line(f"no row of {args.table} meets the condition: nothing to delete")
         return
-    for record in records:
-        _print_log(args, record)
+    for row in rows:
+        _print_log(args, row)
     if not args.execute:
         dry_run("nothing was deleted")
 
@@ -122,8 +122,7 @@ lakelog delete ./catalog weather hourly --writer EWR --where "month = 2" --mode 
 )
 
 
-# --- Files --------------------------------------------------------------------------------------
-
+# --- Files ----------------------------------------------------------------------------------------
 
 _DELETES: Final = (
     *columns("writer", "table"),

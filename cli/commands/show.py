@@ -133,7 +133,7 @@ def _absent(
     )
 
 
-# --- Checkpoints --------------------------------------------------------------------------------
+# --- Checkpoints ----------------------------------------------------------------------------------
 
 
 def _show_checkpoint(args: argparse.Namespace, log: LogReader, item: LogObject) -> None:
@@ -232,7 +232,7 @@ def _holds(fields: dict[str, Any]) -> str | None:
     return None
 
 
-# --- Segments -----------------------------------------------------------------------------------
+# --- Segments -------------------------------------------------------------------------------------
 
 
 def _show_segment(args: argparse.Namespace, log: LogReader, name: str) -> None:
