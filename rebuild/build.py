@@ -99,6 +99,16 @@ def opening_state(
     return state
 
 
+def live_files_of(state: State) -> dict[FileName, int]:
+    """Returns the live files of a state with their rows."""
+    found: dict[FileName, int] = {}
+    for table in state.files.tables():
+        rows = state.files.table(table)
+        paths, counts = (rows.column(one).to_pylist() for one in ("path", "row_count"))
+        found.update(((table, path), n) for path, n in zip(paths, counts, strict=True))
+    return found
+
+
 def parts_of(transactions: Iterable[SalvagedTransaction], gone: int, schemas: int) -> int:
     """Returns how many revisions it takes at the end to hold all that may come there."""
     actions = gone + 3 * schemas + 2

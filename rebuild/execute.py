@@ -45,7 +45,7 @@ from ..errors import (
 )
 from ..plans import check_source, open_source, refuse_refs
 from ..store import probe
-from .build import opening_state
+from .build import live_files_of, opening_state
 from .old_log import get, read_transaction
 from .plan import RebuildInfo, RebuildPlan, check_plan
 from .scan import data_digest, is_there, list_data
@@ -356,19 +356,10 @@ def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
 def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
     """Checks that the new incarnation reads as it was built."""
     found = log.load(state.revision, incarnation=plan.incarnation)
-    same = found.digest == state.digest and found.log == state.log and _live(found) == _live(state)
-    if not same:
+    is_same = found.digest == state.digest and found.log == state.log
+    if not is_same or live_files_of(found) != live_files_of(state):
         raise CorruptObject(
             f"What was written of the new log of {plan.writer}/{plan.database} reads otherwise",
             key=log.folder,
             hint="The old log still stands beside it. Check the store with `lakelog doctor`",
         )
-
-
-def _live(state: State) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for table in state.files.tables():
-        rows = state.files.table(table)
-        paths, counts = (rows.column(one).to_pylist() for one in ("path", "row_count"))
-        found.update(((table, path), n) for path, n in zip(paths, counts, strict=True))
-    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from google.protobuf.message import DecodeError
@@ -29,7 +29,7 @@ from ..plans.contract import Effect, Field, Group
 from ..plans.saved import decode_plan, encode_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 FileName = tuple[str, str]  # table and path
 Proof = Literal["proven", "unproven"]
@@ -252,10 +252,14 @@ class RebuildPlan:
 
     def describe(self) -> tuple[Group, ...]:
         """What comes back, what is lost, what is left out, and what becomes of the old log."""
+        gone = tuple(asdict(one) for one in self.gone)
+        left_out = tuple(
+            asdict(one) | {"transaction_id": one.transaction_id or None} for one in self.left_out
+        )
         return (
             _described_transactions(self.transactions),
-            Group("gone", "gone: live, and not in the store any more", _GONE, _gone(self.gone)),
-            Group("left_out", "left out", _LEFT_OUT, _left_out(self.left_out)),
+            Group("gone", "gone: live, and not in the store any more", _GONE, gone),
+            Group("left_out", "left out", _LEFT_OUT, left_out),
             _described_incarnations(self),
         )
 
@@ -413,24 +417,6 @@ def _described_transactions(transactions: Iterable[SalvagedTransaction]) -> Grou
         for item in transactions
     )
     return Group("transactions", "", _TRANSACTION, rows)
-
-
-def _gone(gone: Iterable[GoneFile]) -> tuple[Mapping[str, Any], ...]:
-    return tuple({"table": one.table, "path": one.path, "row_count": one.row_count} for one in gone)
-
-
-def _left_out(left_out: Iterable[LeftOut]) -> tuple[Mapping[str, Any], ...]:
-    return tuple(
-        {
-            "kind": item.kind,
-            "path": item.path,
-            "row_count": item.row_count,
-            "size_bytes": item.size_bytes,
-            "transaction_id": item.transaction_id or None,
-            "reason": item.reason,
-        }
-        for item in sorted(left_out, key=lambda item: item.path.encode())
-    )
 
 
 def _described_incarnations(plan: RebuildPlan) -> Group:

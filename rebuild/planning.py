@@ -25,7 +25,7 @@ from ..catalog.parallel import AT_ONCE, Embedded, parallel
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import NotFoundError, StorageError, UsageError
 from ..plans import Source, open_source, refuse_refs
-from .build import parts_of
+from .build import live_files_of, parts_of
 from .old_log import read_old_log
 from .plan import (
     GoneFile,
@@ -95,7 +95,7 @@ def plan_rebuild(
     refuse_refs(store)
     old = read_old_log(store, writer, database, ambient)
     state = old.state
-    live = _live_files(state)
+    live = live_files_of(state)
     engine = engine or Embedded(AT_ONCE if ambient.in_background else 1)
     vectors = (path for paths in state.deletes.objects() for path in paths.to_pylist())
     paths = {path for _, path in live}.union(vectors)
@@ -125,16 +125,6 @@ def plan_rebuild(
 
 
 # --- What the rules are asked ---------------------------------------------------------------------
-
-
-def _live_files(state: State) -> dict[FileName, int]:
-    """Returns the live files of a state with their rows."""
-    found: dict[FileName, int] = {}
-    for table in state.files.tables():
-        rows = state.files.table(table)
-        paths, counts = (rows.column(one).to_pylist() for one in ("path", "row_count"))
-        found.update(((table, path), n) for path, n in zip(paths, counts, strict=True))
-    return found
 
 
 def _base(state: State, live: Mapping[FileName, int], scan: Scan) -> Base:
