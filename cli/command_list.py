@@ -55,41 +55,50 @@ class Entry:
         return cast("Command", getattr(module, self.name.upper().replace("-", "_")))
 
 
-_TRY, _LOOK, _CHANGE, _MAINTAIN = "Try", "Look", "Change", "Maintain"
-COMMANDS: Final = (
-    Entry("demo", "demo", "make a small catalog of real data and look at it", _TRY, pandas=True),
-    Entry("completion", "completion", "print the script for completion in your shell", _TRY),
-    Entry("databases", "tables", "list the databases of a catalog", _LOOK),
-    Entry("tables", "tables", "list the tables of a database: files, rows, size, columns", _LOOK),
-    Entry("log", "history", "show what was committed: when, by whom, how much", _LOOK),
-    Entry("show", "show", "decode one transaction, checkpoint or segment", _LOOK),
-    Entry("files", "tables", "list the live files of a table", _LOOK),
-    Entry("explain", "tables", "show which files a condition keeps, and why others go", _LOOK),
-    Entry("schema", "schema", "show or change the columns of a table", _LOOK),
-    Entry("scan", "rows", "print the rows of a table", _LOOK),
-    Entry("diff", "history", "compare two points in time: files, rows, columns", _LOOK),
-    Entry(
-        "changes", "rows", "print the rows inserted and deleted between two points in time", _LOOK
+# Of each group the commands: name, module, summary.
+_GROUPS: Final = {
+    "Try": (
+        ("demo", "demo", "make a small catalog of real data and look at it"),
+        ("completion", "completion", "print the script for completion in your shell"),
     ),
-    Entry("query", "rows", "run SQL on the tables of a database, at any points in time", _LOOK),
-    Entry("shell", "rows", "run SQL at a prompt, with history and completion", _LOOK),
-    Entry("doctor", "health", "show what the store can do, and which logs exist", _LOOK),
-    Entry("write", "write", "commit Parquet, CSV or JSON files to a table", _CHANGE),
-    Entry("add", "add", "add Parquet files in place, without copying them", _CHANGE),
-    Entry("delete", "changing", "delete the rows of a table that meet a condition", _CHANGE),
-    Entry(
-        "restore", "changing", "go back to an earlier point in time, by a commit a writer", _CHANGE
+    "Look": (
+        ("databases", "tables", "list the databases of a catalog"),
+        ("tables", "tables", "list the tables of a database: files, rows, size, columns"),
+        ("log", "history", "show what was committed: when, by whom, how much"),
+        ("show", "show", "decode one transaction, checkpoint or segment"),
+        ("files", "tables", "list the live files of a table"),
+        ("explain", "tables", "show which files a condition keeps, and why others are skipped"),
+        ("schema", "schema", "show or change the columns of a table"),
+        ("scan", "rows", "print the rows of a table"),
+        ("diff", "history", "compare two points in time: files, rows, columns"),
+        ("changes", "rows", "print the rows inserted and deleted between two points in time"),
+        ("query", "rows", "run SQL on the tables of a database, at any points in time"),
+        ("shell", "rows", "run SQL at a prompt, with history and completion"),
+        ("doctor", "health", "show what the store can do, and which logs exist"),
     ),
-    Entry("remove", "changing", "remove files from a table", _CHANGE),
-    Entry("drop", "changing", "remove all files of a table, and forget the table", _CHANGE),
-    Entry("checkpoint", "logs", "write a checkpoint, so that opening stays quick", _MAINTAIN),
-    Entry("prune", "maintenance", "delete old history", _MAINTAIN),
-    Entry("gc", "maintenance", "delete data files that no retained revision needs", _MAINTAIN),
-    Entry("replicate", "replicate", "update a copy of a catalog, once or continuously", _MAINTAIN),
-    Entry("check", "health", "check logs and files, without changing anything", _MAINTAIN),
-    Entry("repair", "health", "restore what is missing or damaged from the second copy", _MAINTAIN),
-    Entry("adopt-name", "logs", "give a log that was copied or renamed its new name", _MAINTAIN),
-    Entry("rebuild", "maintenance", "rebuild a lost log from the footers of data files", _MAINTAIN),
+    "Change": (
+        ("write", "write", "commit Parquet, CSV or JSON files to a table"),
+        ("add", "add", "add Parquet files in place, without copying them"),
+        ("delete", "changing", "delete the rows of a table that meet a condition"),
+        ("restore", "changing", "go back to an earlier point in time, in one commit a writer"),
+        ("remove", "changing", "remove files from a table"),
+        ("drop", "changing", "remove all files of a table, and forget the table"),
+    ),
+    "Maintain": (
+        ("checkpoint", "logs", "write a checkpoint, so that opening stays quick"),
+        ("prune", "maintenance", "delete old history"),
+        ("gc", "maintenance", "delete data files that no retained revision needs"),
+        ("replicate", "replicate", "update a copy of a catalog, once or continuously"),
+        ("check", "health", "check logs and files, without changing anything"),
+        ("repair", "health", "restore what is missing or damaged from the second copy"),
+        ("adopt-name", "logs", "give a log that was copied or renamed its new name"),
+        ("rebuild", "maintenance", "rebuild a lost log from the footers of data files"),
+    ),
+}
+COMMANDS: Final = tuple(
+    Entry(name, module, summary, group, pandas=name == "demo")
+    for group, rows in _GROUPS.items()
+    for name, module, summary in rows
 )
 
 

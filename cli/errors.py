@@ -225,12 +225,7 @@ class Progress(progress.Progress):
     lines are `asked` for; not if results are `streaming` to the same terminal."""
 
     def __init__(
-        self,
-        what: str,
-        total: int | None = None,
-        *,
-        streaming: bool = False,
-        asked: bool = False,
+        self, what: str, total: int | None = None, *, streaming: bool = False, asked: bool = False
     ) -> None:
         quiet = _running.quiet or (streaming and sys.stdout.isatty())
         super().__init__(what, total, asked=asked, quiet=quiet, tell=to_stderr)

@@ -284,9 +284,7 @@ class _Array:
 
 
 def json_array(
-    records: Iterable[Mapping[str, Any]],
-    head: Mapping[str, Any] | None = None,
-    name: str = "rows",
+    records: Iterable[Mapping[str, Any]], head: Mapping[str, Any] | None = None, name: str = "rows"
 ) -> None:
     """Print a JSON array, a record a line; with a head, as the last value of that object."""
     array = _Array(head, name)

@@ -8,14 +8,7 @@ from ...errors import LakelogError
 from .. import options, output
 from ..command_list import Command
 from ..errors import for_each
-from ..opening import (
-    cut_fields,
-    each_writer,
-    existing_log,
-    open_catalog,
-    print_one,
-    snapshot_after,
-)
+from ..opening import cut_fields, each_writer, existing_log, open_catalog, print_one, snapshot_after
 from ..output import columns
 from ..text import many, size
 

@@ -93,11 +93,7 @@ lakelog tables s3://lake/catalog weather
 lakelog tables ./catalog weather --as-of 2013-06-30T00:00Z
 lakelog tables ./catalog weather --writer EWR --output json
 """,
-    (
-        *options.IN_DATABASE,
-        options.AS_OF,
-        options.writer("only what this writer has committed"),
-    ),
+    (*options.IN_DATABASE, options.AS_OF, options.writer("only what this writer has committed")),
     _list_tables,
 )
 

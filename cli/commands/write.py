@@ -33,11 +33,7 @@ _COLUMNS: Final = (
     *columns("files", "token"),
 )
 _FIGURES: Final = columns("files_removed", "rows_removed", "rows_rewritten", number=True)
-_PLAN: Final = (
-    *columns("writer", "database", "table"),
-    Column("dry_run", style="yes"),
-    *_FIGURES,
-)
+_PLAN: Final = (*columns("writer", "database", "table"), Column("dry_run", style="yes"), *_FIGURES)
 _SHOWN: Final = 40
 
 
