@@ -40,8 +40,8 @@ import tables
 from lakelog.catalog.data.parquet import footer_digest
 from lakelog.spark import file_index, native
 from lakelog.spark.arrow_types import spark_schema
-from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.session import session
+from lakelog.testing.known_files import KnownFile, known_files
 
 SCHEMA = spark_schema(pa.schema({"a": pa.int64(), "b": pa.string()}))
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"

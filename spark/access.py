@@ -2,7 +2,10 @@
 Spark's connector, and for the tasks that write.
 
 lakelog's client is botocore, which looks for what its options leave out in the environment and in
-AWS's files; S3A looks in Spark's settings. So what one of them finds is handed to the other.
+AWS's files; S3A looks in Spark's settings. So what one of them finds is handed to the other, as
+settings of one bucket, which win over what a session sets for all buckets. fsspec and Hadoop share
+most schemes, but not all names: what is `s3://` to the one is `s3a://` to the other. Whether a
+scheme has a connector is asked of the JVM, by loading the class, not guessed from a list of jars.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.catalog import Catalog, open_catalog
-from ..errors import AccessDenied, SparkUnsupported
-from .hadoop import bucket_of, bucket_options, credentials_of, endpoint_of, is_s3
+from ..errors import AccessDenied, SparkUnsupported, UsageError
+from .jvm import JavaFunction
 from .versions import check_spark
 
 if TYPE_CHECKING:
@@ -63,10 +66,10 @@ class Access:
         return cls(catalog, storage_options, location_options, by_session)
 
     def settings(self, elsewhere: Sequence[str]) -> S3Settings | None:
-        """What Spark is told for a read; None: nothing, it is set up.
+        """The settings that Spark needs for a read; None: none, the session has them.
 
         Args:
-            elsewhere: Roots of other places where files lie.
+            elsewhere: Roots of other places of files.
         """
         own = [] if self.by_session else [(self.catalog.url, self.storage_options or {})]
         for root in elsewhere:
@@ -90,13 +93,27 @@ class Access:
         return Identity(options).options()
 
 
+def refuse_memory(url: str) -> None:
+    """Refuse a store that other processes can't see.
+
+    Raises:
+        UsageError: It is one.
+    """
+    if url.startswith("memory:"):
+        raise UsageError(
+            f"Spark can't use {url}: its tasks are other processes, which don't see it",
+            key=url,
+            hint="Give a folder or a bucket that all executors reach",
+        )
+
+
 # --- Settings of one read -------------------------------------------------------------------------
 
 
 _SALT = secrets.token_bytes(32)
 
 
-class S3Settings:
+class S3Settings(JavaFunction):
     """Hadoop settings for the buckets of one read.
 
     Args:
@@ -134,15 +151,10 @@ class S3Settings:
         """Called by the JVM: names and values, one a line."""
         return "\n".join(line for pair in self.now().items() for line in pair)
 
-    class Java:
-        """What this is for py4j."""
-
-        implements = ("java.util.function.Function",)
-
 
 def _identified(places: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    told = json.dumps(places, sort_keys=True, default=lambda other: f"{type(other)} {id(other)}")
-    return hashlib.blake2b(told.encode(), key=_SALT, digest_size=16).hexdigest()
+    text = json.dumps(places, sort_keys=True, default=lambda other: f"{type(other)} {id(other)}")
+    return hashlib.blake2b(text.encode(), key=_SALT, digest_size=16).hexdigest()
 
 
 # --- Credentials ----------------------------------------------------------------------------------
@@ -151,7 +163,7 @@ def _identified(places: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 # Machines and containers that have a role of their own renew it by themselves, in S3A as well.
 _RENEWED_THERE: Final = ("iam-role", "container-role")
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-_REGION: Final = "us-east-1"  # that botocore signs for, where none is told
+_REGION: Final = "us-east-1"  # that botocore signs for by default
 _PROVIDER: Final = "aws.credentials.provider"
 
 
@@ -169,7 +181,7 @@ class Identity:
 
     def options(self) -> dict[str, Any]:
         """The storage options, with what botocore finds for what they leave out: credentials as
-        they are valid now, region and endpoint. A profile's name gives way to what it stands for.
+        they are valid now, region and endpoint. A profile's name is replaced by its values.
 
         Raises:
             AccessDenied: There is no such profile, or its credentials can't be renewed.
@@ -190,9 +202,8 @@ class Identity:
     def _completed(self) -> dict[str, Any]:
         options = {name: value for name, value in self._given.items() if name != "profile"}
         client = dict(options.get("client_kwargs") or {})
-        told = client.get("region_name")
         endpoint = endpoint_of(options) or self._endpoint()
-        region = told or self._botocore().get_config_variable("region")
+        region = client.get("region_name") or self._botocore().get_config_variable("region")
         if endpoint:
             options["endpoint_url"] = endpoint
             client.pop("endpoint_url", None)
@@ -223,9 +234,9 @@ class Identity:
         return {name: str(value) for name, value in every.items() if value}
 
     def _endpoint(self) -> str | None:
-        told = [os.environ.get(name) for name in _ENDPOINTS]
-        told.append(self._botocore().get_scoped_config().get("endpoint_url"))
-        return next((one for one in told if one), None)
+        endpoints = [os.environ.get(name) for name in _ENDPOINTS]
+        endpoints.append(self._botocore().get_scoped_config().get("endpoint_url"))
+        return next((one for one in endpoints if one), None)
 
     def _botocore(self) -> Any:
         if self._session is None:
@@ -240,7 +251,7 @@ def session_options(spark: SparkSession, url: str) -> tuple[dict[str, Any], bool
     one is.
 
     Args:
-        spark: Any session; Connect doesn't tell.
+        spark: Any session; of Connect nothing is known.
         url: Of anything in the bucket.
     Requests: none.
     """
@@ -267,8 +278,8 @@ def session_options(spark: SparkSession, url: str) -> tuple[dict[str, Any], bool
     if key and secret and ("SimpleAWS" in provider or "TemporaryAWS" in provider):
         token = settings.secret("session.token") if "TemporaryAWS" in provider else ""
         return found | {"key": key, "secret": secret} | ({"token": token} if token else {}), True
-    is_told = not settings.is_default(_PROVIDER) or bool(settings.get("delegation.token.binding"))
-    return found, is_told
+    is_set = not settings.is_default(_PROVIDER) or bool(settings.get("delegation.token.binding"))
+    return found, is_set
 
 
 class _Settings:
@@ -284,7 +295,7 @@ class _Settings:
         return next((str(one) for one in found if one), "")
 
     def secret(self, name: str) -> str:
-        """It may lie in a key store that Hadoop opens."""
+        """A secret, which may be in a key store that Hadoop opens."""
         for start in self._starts:
             found = self._conf.getPassword(start + name)
             if found is not None:
@@ -298,3 +309,150 @@ class _Settings:
             if sources is not None:
                 return "core-default.xml" in list(sources)
         return True
+
+
+# --- Hadoop's connectors --------------------------------------------------------------------------
+
+
+_HADOOP_NAMES = {
+    "local": ("file",),
+    "s3": ("s3", "s3a"),  # `s3` first: on EMR it is a connector of its own
+    "s3a": ("s3a",),
+    "gcs": ("gs",),
+}
+
+
+def supports_url(spark: SparkSession, url: str) -> bool:
+    """Whether this Spark can open the URL by itself, with a Hadoop connector that is on its class
+    path.
+
+    On Spark Connect, where there is no JVM to ask, only local files are. Where this is false, the
+    Python data source (`format("lakelog")`) reads by fsspec.
+
+    Requests: none.
+    """
+    scheme, rest = split_scheme(url)
+    if scheme in ("abfs", "abfss") and "@" not in rest.partition("/")[0]:
+        return False  # adlfs takes the account from the options, Hadoop only from the URL
+    return hadoop_scheme(spark, scheme) is not None
+
+
+def hadoop_scheme(spark: SparkSession, scheme: str) -> str | None:
+    """Name the scheme under which Hadoop has a connector for an fsspec scheme; None without one."""
+    if getattr(spark, "_jsparkSession", None) is None:
+        return "file" if scheme in ("file", "local") else None
+    for name in _HADOOP_NAMES.get(scheme, (scheme,)):
+        if _has_connector(spark, name):
+            return name
+    return None
+
+
+def split_scheme(url: str) -> tuple[str, str]:
+    """Split a URL into scheme and rest; a plain path is a local file."""
+    scheme, separator, rest = url.partition("://")
+    return (scheme.lower(), rest) if separator else ("file", url)
+
+
+def _has_connector(spark: SparkSession, scheme: str) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    # Spark's view of the configuration: it has what `spark.hadoop.*` set.
+    java: Any = spark
+    configuration = java._jsparkSession.sessionState().newHadoopConf()
+    file_system = java._jvm.org.apache.hadoop.fs.FileSystem
+    try:
+        file_system.getFileSystemClass(scheme, configuration)
+    except Py4JJavaError:  # no such scheme, or its class isn't there
+        return False
+    return True
+
+
+# --- Storage options ------------------------------------------------------------------------------
+
+
+OWN_CREDENTIALS = "lakelog.own.credentials."
+"""With a bucket behind it: a key store that the session names is not asked for that bucket."""
+
+_PROVIDERS = "org.apache.hadoop.fs.s3a."
+
+
+def is_s3(url: str) -> bool:
+    """Whether S3A may open the URL."""
+    return split_scheme(url)[0] in ("s3", "s3a")
+
+
+def bucket_of(url: str) -> str:
+    """The bucket that a URL names."""
+    return split_scheme(url)[1].partition("/")[0]
+
+
+def bucket_options(url: str, storage_options: Mapping[str, Any]) -> dict[str, str]:
+    """Translate the storage options of a place into Hadoop settings for its bucket.
+
+    S3 only: key, secret, token, anon, endpoint, region, addressing style and requester pays. For
+    other stores Hadoop finds its credentials as Spark is set up to.
+
+    Args:
+        url: Of anything in the bucket.
+        storage_options: As s3fs takes them.
+    """
+    if not is_s3(url):
+        return {}
+    bucket = bucket_of(url)
+    found = _hadoop_credentials(storage_options) | _hadoop_endpoint(storage_options)
+    if storage_options.get("requester_pays"):
+        found["requester.pays.enabled"] = "true"
+    own = {f"{OWN_CREDENTIALS}{bucket}": "true"} if _PROVIDER in found else {}
+    return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in found.items()} | own
+
+
+def credentials_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Key, secret and token among storage options: s3fs takes its own short names and, in
+    `client_kwargs`, those of botocore. Empty where they lack a key or a secret.
+    """
+    client = options.get("client_kwargs") or {}
+    long = {
+        "key": "aws_access_key_id",
+        "secret": "aws_secret_access_key",
+        "token": "aws_session_token",
+    }
+    every = {name: str(options.get(name) or client.get(at) or "") for name, at in long.items()}
+    found = {name: value for name, value in every.items() if value}
+    return found if {"key", "secret"} <= found.keys() else {}
+
+
+def endpoint_of(options: Mapping[str, Any]) -> str | None:
+    """The endpoint among storage options."""
+    client = options.get("client_kwargs") or {}
+    found = options.get("endpoint_url") or client.get("endpoint_url")
+    return str(found) if found else None
+
+
+def _hadoop_credentials(options: Mapping[str, Any]) -> dict[str, str]:
+    if options.get("anon"):
+        return {_PROVIDER: f"{_PROVIDERS}AnonymousAWSCredentialsProvider"}
+    known = credentials_of(options)
+    if not known:
+        return {}
+    found = {"access.key": known["key"], "secret.key": known["secret"]}
+    if "token" in known:
+        found["session.token"] = known["token"]
+    kind = "Temporary" if "token" in known else "Simple"
+    return found | {_PROVIDER: f"{_PROVIDERS}{kind}AWSCredentialsProvider"}
+
+
+def _hadoop_endpoint(options: Mapping[str, Any]) -> dict[str, str]:
+    client = options.get("client_kwargs") or {}
+    config = options.get("config_kwargs") or {}
+    found = {}
+    endpoint = endpoint_of(options)
+    style = (config.get("s3") or {}).get("addressing_style")
+    if endpoint:
+        found["endpoint"] = endpoint
+        found["connection.ssl.enabled"] = str(endpoint.startswith("https:")).lower()
+    if region := client.get("region_name"):
+        found["endpoint.region"] = str(region)
+    if style in ("path", "virtual") or endpoint:
+        # Stores that aren't Amazon's seldom have a host name for each bucket.
+        found["path.style.access"] = str(style != "virtual").lower()
+    return found

@@ -35,22 +35,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 MAX_PRECISION = 38
+# Spark's types that lakelog holds, by their names.
+FIXED_SIZES: Final = frozenset({
+    "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType",
+    "DecimalType", "DateType", "TimestampType", "TimestampNTZType", "DayTimeIntervalType",
+    "TimeType", "NullType",
+})  # fmt: skip
+VARYING_SIZES: Final = frozenset({"StringType", "CharType", "VarcharType", "BinaryType"})
 _PLAIN = {
-    pa.bool_(): "BooleanType",
-    pa.int8(): "ByteType",
-    pa.int16(): "ShortType",
-    pa.int32(): "IntegerType",
-    pa.int64(): "LongType",
-    pa.uint8(): "ShortType",
-    pa.uint16(): "IntegerType",
-    pa.uint32(): "LongType",
-    pa.float16(): "FloatType",
-    pa.float32(): "FloatType",
-    pa.float64(): "DoubleType",
-    pa.date32(): "DateType",
-    pa.date64(): "DateType",
-    pa.null(): "NullType",
-}
+    pa.bool_(): "BooleanType", pa.int8(): "ByteType", pa.int16(): "ShortType",
+    pa.int32(): "IntegerType", pa.int64(): "LongType", pa.uint8(): "ShortType",
+    pa.uint16(): "IntegerType", pa.uint32(): "LongType", pa.float16(): "FloatType",
+    pa.float32(): "FloatType", pa.float64(): "DoubleType", pa.date32(): "DateType",
+    pa.date64(): "DateType", pa.null(): "NullType",
+}  # fmt: skip
 _SIGNED_DIGITS = {pa.int8(): 10, pa.int16(): 10, pa.int32(): 10, pa.int64(): 20}
 """The digits left of the point that Spark wants in a decimal before it reads an integer into it."""
 _WIDER = {
@@ -242,15 +240,9 @@ def _is_direct_struct(physical: pa.DataType, target: pa.DataType) -> bool:
 
 
 _DIGITS = {
-    pa.int8(): 3,
-    pa.int16(): 5,
-    pa.int32(): 10,
-    pa.int64(): 19,
-    pa.uint8(): 3,
-    pa.uint16(): 5,
-    pa.uint32(): 10,
-    pa.uint64(): 20,
-}
+    pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19,
+    pa.uint8(): 3, pa.uint16(): 5, pa.uint32(): 10, pa.uint64(): 20,
+}  # fmt: skip
 _MICROS_IN = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
@@ -323,11 +315,10 @@ def keeps_values(physical: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _holds_integer(physical: pa.DataType, target: pa.DataType) -> bool:
-    if kinds.is_signed_integer(physical):
-        return bool(kinds.is_signed_integer(target) and target.bit_width >= physical.bit_width)
-    if kinds.is_signed_integer(target):
-        return bool(target.bit_width > physical.bit_width)
-    return bool(target.bit_width >= physical.bit_width)
+    if kinds.is_signed_integer(physical) and kinds.is_unsigned_integer(target):
+        return False
+    sign = kinds.is_unsigned_integer(physical) and kinds.is_signed_integer(target)
+    return bool(target.bit_width >= physical.bit_width + sign)
 
 
 def _same_family(physical: pa.DataType, target: pa.DataType) -> bool:
@@ -451,16 +442,38 @@ def _exchange(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return column
     if isinstance(column, pa.ExtensionArray):
         return _exchange(column.storage, wanted)
-    if _is_nanoseconds(column.type):
+    if is_nanoseconds(column.type):
         micros = _cut_to_micros(column)
         return (pc.multiply(micros, 1_000) if kinds.is_time(wanted) else micros).cast(wanted)
-    if not any_part(column.type, _is_nanoseconds):
+    if not any_part(column.type, is_nanoseconds):
         return column.cast(wanted)  # nested types too: by position, and `wanted` has the same ones
-    rebuild = _rebuilder(column.type)
-    return rebuild(column, wanted)
+    if kinds.is_struct(column.type):
+        fields = list(wanted)
+        parts = [_exchange(column.field(at), field.type) for at, field in enumerate(fields)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null())
+    if kinds.is_map(column.type):
+        keys, items = (column.keys, wanted.key_type), (column.items, wanted.item_type)
+        return _rebuilt_map(column, wanted, _exchange(*keys), _exchange(*items))
+    plain = column.cast(pa.list_(column.type.value_field))
+    values = _exchange(plain.values, wanted.value_type)
+    # From the buffers, because a slice has an offset of its own into them.
+    return pa.Array.from_buffers(
+        wanted, len(plain), plain.buffers()[:2], offset=plain.offset, children=[values]
+    )
 
 
-def _is_nanoseconds(kind: pa.DataType) -> bool:
+def _rebuilt_map(
+    column: pa.MapArray, kind: pa.MapType, keys: pa.Array, items: pa.Array
+) -> pa.Array:
+    fields = [kind.key_field, kind.item_field]
+    entries = pa.StructArray.from_arrays([keys, items], fields=fields)
+    return pa.Array.from_buffers(
+        kind, len(column), column.buffers()[:2], offset=column.offset, children=[entries]
+    )
+
+
+def is_nanoseconds(kind: pa.DataType) -> bool:
+    """Whether a type is a time in nanoseconds, which Spark hasn't got."""
     timed = kinds.is_timestamp(kind) or kinds.is_duration(kind) or kinds.is_time(kind)
     return bool(timed and kind.unit == "ns")
 
@@ -472,55 +485,14 @@ def _cut_to_micros(column: pa.Array) -> pa.Array:
     return pc.subtract(micros, pc.less(ticks, pc.multiply(micros, 1_000)).cast(pa.int64()))
 
 
-def _rebuilder(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
-    if kinds.is_struct(kind):
-        return _exchange_struct
-    if kinds.is_map(kind):
-        return _exchange_map
-    return _exchange_list
-
-
-def _exchange_struct(column: pa.StructArray, wanted: pa.StructType) -> pa.Array:
-    fields = list(wanted)
-    parts = [_exchange(column.field(at), field.type) for at, field in enumerate(fields)]
-    return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null())
-
-
-def _exchange_list(column: pa.Array, wanted: pa.ListType) -> pa.Array:
-    plain = column.cast(pa.list_(column.type.value_field))
-    values = _exchange(plain.values, wanted.value_type)
-    # From the buffers, because a slice has an offset of its own into them.
-    return pa.Array.from_buffers(
-        wanted, len(plain), plain.buffers()[:2], offset=plain.offset, children=[values]
-    )
-
-
-def _exchange_map(column: pa.MapArray, wanted: pa.MapType) -> pa.Array:
-    keys = _exchange(column.keys, wanted.key_type)
-    items = _exchange(column.items, wanted.item_type)
-    entries = pa.StructArray.from_arrays(
-        [keys, items], fields=[wanted.key_field, wanted.item_field]
-    )
-    return pa.Array.from_buffers(
-        wanted, len(column), column.buffers()[:2], offset=column.offset, children=[entries]
-    )
-
-
 # --- Rows of Spark --------------------------------------------------------------------------------
-
-
-_HELD: Final = frozenset({
-    "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType",
-    "DecimalType", "StringType", "CharType", "VarcharType", "BinaryType", "DateType",
-    "TimestampType", "TimestampNTZType", "DayTimeIntervalType", "TimeType", "NullType",
-})  # fmt: skip
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that a DataFrame of a Spark schema is written with.
 
     Raises:
-        InvalidSchema: No columns, a name that is empty or stands twice, or a type that lakelog
+        InvalidSchema: No columns, a name that is empty or occurs twice, or a type that lakelog
             can't hold; names it.
     """
     fields = [pa.field(each.name, _arrow_type(each.dataType, each.name)) for each in schema]
@@ -545,7 +517,7 @@ def _arrow_type(kind: DataType, column: str) -> pa.DataType:
         return pa.map_(key, _arrow_type(inner.valueType, column))
     if name == "StructType":
         return pa.struct([(each.name, _arrow_type(each.dataType, column)) for each in inner])
-    if name not in _HELD:
+    if name not in FIXED_SIZES | VARYING_SIZES:
         raise InvalidSchema(
             f"Column {column!r} has Spark's type {kind.simpleString()}, which lakelog can't hold",
             key=column,
@@ -591,21 +563,12 @@ def _conform(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         if kinds.is_map(field.type):
-            return _conform_map(column, field)
+            keys = _conform(column.keys, field.type.key_field.with_name(field.name))
+            items = _conform(column.items, field.type.item_field.with_name(field.name))
+            return _rebuilt_map(column, field.type, keys, items)
         raise InvalidSchema(
             f"Column {field.name!r} comes as {column.type}, and can't be written as {field.type}: "
             f"{error}",
             key=field.name,
             hint="Cast it in Spark before it is written",
         ) from error
-
-
-def _conform_map(column: pa.MapArray, field: pa.Field) -> pa.Array:
-    keys = _conform(column.keys, field.type.key_field.with_name(field.name))
-    items = _conform(column.items, field.type.item_field.with_name(field.name))
-    entries = pa.StructArray.from_arrays(
-        [keys, items], fields=[field.type.key_field, field.type.item_field]
-    )
-    return pa.Array.from_buffers(
-        field.type, len(column), column.buffers()[:2], offset=column.offset, children=[entries]
-    )

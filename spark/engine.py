@@ -25,8 +25,7 @@ from ..catalog.data.footers.pool import limit_pool
 from ..catalog.parallel import SHARE, each_in_parallel
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import LakelogError, MissingDependency, UsageError
-from .access import Identity
-from .hadoop import is_s3
+from .access import Identity, is_s3, refuse_memory
 from .stages import Watch
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class SparkEngine:
                         if answer.error is not None:
                             raise answer.error
         finally:
-            if waiting:  # broken off: whoever asked wants no more of it
+            if waiting:  # broken off: the caller wants no more
                 self._watch.cancel(tag)
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -158,7 +157,7 @@ def _run(spark: SparkSession, wave: Wave) -> list[Answer]:
     tasks = len(wave.shares)
     numbers = spark.range(0, tasks, 1, tasks)
     try:
-        rows = numbers.mapInArrow(partial(answers, wave), "share long, told binary").collect()
+        rows = numbers.mapInArrow(partial(answers, wave), "share long, answer binary").collect()
     except Exception as error:
         if _LACKS in str(error):
             raise MissingDependency(
@@ -168,14 +167,14 @@ def _run(spark: SparkSession, wave: Wave) -> list[Answer]:
             ) from error
         raise
     rows.sort(key=lambda row: row["share"])
-    return [unpack(row["told"]) for row in rows]
+    return [unpack(row["answer"]) for row in rows]
 
 
 # --- Openings -------------------------------------------------------------------------------------
 
 
 class Openings:
-    """Of some stores.
+    """What opens some stores in tasks.
 
     Raises:
         UsageError: A store that other processes can't see.
@@ -183,13 +182,7 @@ class Openings:
 
     def __init__(self, stores: Sequence[WideStore]) -> None:
         for store in stores:
-            if store.url.startswith("memory:"):
-                raise UsageError(
-                    f"Spark can't work on {store.url}: its tasks are other processes, which don't "
-                    "see it",
-                    key=store.url,
-                    hint="Give a folder or a bucket that all executors reach",
-                )
+            refuse_memory(store.url)
         found = [store.opening for store in stores]
         self._each = [
             (
@@ -240,7 +233,7 @@ _PLACES = 8  # whose stores a worker keeps open
 
 @dataclass(frozen=True)
 class Wave:
-    """What the tasks of one job are told. Never shows what opens the stores.
+    """The input of the tasks of one job. Never shows what opens the stores.
 
     Attributes:
         prepare: See `Engine.each`.
@@ -258,7 +251,7 @@ class Wave:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a task's items, in order, as far as the first error."""
+    """The results of a task's items, in order, up to the first error."""
 
     results: list[Any]
     error: LakelogError | None = None
@@ -270,9 +263,9 @@ def answers(wave: Wave, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            told = pack(answer(wave, number))
-            columns = [pa.array([number], pa.int64()), pa.array([told], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, names=["share", "told"])
+            packed = pack(answer(wave, number))
+            columns = [pa.array([number], pa.int64()), pa.array([packed], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, names=["share", "answer"])
 
 
 def answer(wave: Wave, number: int) -> Answer:

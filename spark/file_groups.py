@@ -1,5 +1,5 @@
-"""The files of a table by what has to be done to them: those of one schema that are read alike, and
-that have one value in the same columns.
+"""The files of a table as Spark is given them: as columns, for there may be millions, and in groups
+of one schema that are read alike, and that have one value in the same columns.
 
 Columns with one value in each file are partition columns to Spark, which the index of files gives
 it, so that it picks files by them exactly, also while a query runs (dynamic pruning). The names of
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,18 +27,152 @@ from ..catalog.format.names import parse_partition
 from ..catalog.format.schema import partition_columns
 from ..catalog.read.file_skipping import OneValues, joined, nothing_known, taken
 from ..errors import InvalidSchema
+from .access import hadoop_scheme, split_scheme
 from .arrow_types import MAX_PRECISION, storage
 from .filters import SURE_DAY, SURE_MICROS
-from .known_files import known_files, of_list
 from .selection import FILE_COLUMN, WRITER_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark.sql import SparkSession
+
     from ..catalog.data.unify import Shown
     from ..catalog.read.file_list import FileList
     from ..catalog.read.file_skipping import JudgedFiles
-    from .known_files import KnownFiles
+
+KnownFiles: TypeAlias = pa.Table
+KNOWN: Final = pa.schema({
+    "path": pa.string(), "size_bytes": pa.int64(), "footer_bytes": pa.int64(),
+    "footer_digest": pa.binary(8),
+})  # fmt: skip
+_HEAD_CHARS: Final = 16  # that hold the scheme of any URL
+
+
+def of_list(files: FileList) -> KnownFiles:
+    """Files of a table."""
+    rows = files.rows.select(["url", *KNOWN.names[1:]]).rename_columns(KNOWN.names)
+    return rows.cast(KNOWN)
+
+
+def paths_of(files: KnownFiles) -> list[str]:
+    """Their paths."""
+    found: list[str] = files.column("path").to_pylist()
+    return found
+
+
+def hadoop_files(spark: SparkSession, files: KnownFiles) -> KnownFiles:
+    """Spell URLs as Hadoop does; a scheme without a connector stays, for Spark to complain of."""
+    paths = files.column("path")
+    heads = pc.utf8_slice_codeunits(paths, 0, _HEAD_CHARS)
+    schemes = {split_scheme(head)[0] if "://" in head else "" for head in _distinct(heads)}
+    for scheme in sorted(schemes):
+        name = hadoop_scheme(spark, scheme or "file") or scheme
+        if scheme == name:
+            continue
+        if not scheme:
+            plain = pc.invert(pc.match_substring(heads, "://"))
+            paths = pc.if_else(plain, _behind(f"{name}://", paths), paths)
+            continue
+        same = pc.starts_with(pc.utf8_lower(heads), f"{scheme}://")
+        rest = pc.utf8_slice_codeunits(paths, len(scheme), 1 << 30)
+        paths = pc.if_else(same, _behind(name, rest), paths)
+    return files.set_column(0, KNOWN.field(0), paths)
+
+
+def _distinct(values: pa.ChunkedArray) -> list[str]:
+    found: list[str] = pc.unique(values).to_pylist()
+    return found
+
+
+def _behind(prefix: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    before = text_scalar(prefix)
+    return pc.binary_join_element_wise(before, paths, text_scalar(""))
+
+
+def pack(files: KnownFiles, partitions: pa.Table) -> bytes:
+    """Put the files into one byte string, as the file index keeps them.
+
+    Big-endian: their number, those of their folders and of their partitions (4 bytes each); where
+    each file's name ends (4 each, from the first name on), the number of its folder (4 each), its
+    size (8 each), length and digest of its footer (8 and 8), and, if there are partition columns,
+    the number of its partition (4 each); where each folder ends (4 each); column by column where
+    the value of each partition ends (4 each), and then whether it is null (1 each); the names, the
+    folders, and the values as texts.
+
+    Args:
+        partitions: Per file the values of partition columns: of `partition_columns.held_type`.
+    """
+    paths = one_chunk(files.column("path"))
+    folders_of, names_of = _folders_and_names(paths)
+    folders = folders_of.dictionary_encode()
+    names, name_ends = _bytes_of(names_of)
+    texts, folder_ends = _bytes_of(folders.dictionary)
+    of_files, rows = _distinct_rows(partitions, len(paths))
+    partition_count = rows.num_rows if rows.num_columns else 1
+    values = pa.concat_arrays([pa.array([], pa.string()), *map(_texts, rows.columns)])
+    value_texts, value_ends = _bytes_of(pc.fill_null(values, ""))
+    footers = np.empty((len(paths), 2), ">i8")
+    footers[:, 0] = numbers(files.column("footer_bytes"))
+    digests = one_chunk(files.column("footer_digest"))
+    known = np.frombuffer(digests.buffers()[1] or b"", ">i8")
+    footers[:, 1] = known[digests.offset : digests.offset + len(paths)]
+    found = (
+        np.array([len(paths), len(folders.dictionary), partition_count], ">i4"), name_ends,
+        numbers(folders.indices).astype(">i4"), numbers(files.column("size_bytes")).astype(">i8"),
+        footers, of_files, folder_ends, value_ends, numbers(pc.is_null(values)).astype(np.uint8),
+    )  # fmt: skip
+    return b"".join([*(part.tobytes() for part in found), names, texts, value_texts])
+
+
+def _distinct_rows(rows: pa.Table, count: int) -> tuple[np.ndarray, pa.Table]:
+    """Per row the number of those that are like it, and these, each once; of a table without
+    columns nothing."""
+    if not rows.num_columns:
+        return np.empty(0, ">i4"), rows
+    codes = np.zeros(count, np.int64)
+    for values in rows.columns:
+        encoded = one_chunk(values).dictionary_encode(null_encoding="encode")
+        own = numbers(encoded.indices).astype(np.int64)
+        _, codes = np.unique(codes * (own.max(initial=0) + 1) + own, return_inverse=True)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return codes.astype(">i4"), rows.take(array(first))
+
+
+def _texts(values: pa.ChunkedArray) -> pa.Array:
+    """Values as the file index reads them: days and microseconds as numbers."""
+    kind = values.type
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    return one_chunk(values.cast(pa.string()))
+
+
+def _folders_and_names(paths: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
+    """What stands before the last slash of each path, and behind it."""
+    if not len(paths):
+        return paths, paths
+    _, offsets, body = paths.buffers()
+    ends = np.frombuffer(offsets, np.int32)[paths.offset : paths.offset + len(paths) + 1]
+    slashes = np.flatnonzero(np.frombuffer(body, np.uint8)[: ends[-1]] == ord("/"))
+    last = slashes[np.searchsorted(slashes, ends[1:]) - 1]
+    # Each path as three texts, one behind the other: the folder, the slash, the name.
+    cuts = np.append(np.stack([ends[:-1], last, last + 1], axis=1), ends[-1]).astype(np.int32)
+    texts = pa.Array.from_buffers(pa.string(), 3 * len(paths), [None, pa.py_buffer(cuts), body])
+    places = 3 * np.arange(len(paths))
+    return texts.take(array(places)), texts.take(array(places + 2))
+
+
+def _bytes_of(texts: pa.StringArray) -> tuple[memoryview | bytes, np.ndarray]:
+    """Texts one behind the other, and where each ends."""
+    if not len(texts):
+        return b"", np.empty(0, ">i4")
+    _, offsets, body = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return memoryview(body or b"")[ends[0] : ends[-1]], (ends[1:] - ends[0]).astype(">i4")
+
+
+# --- Groups ---------------------------------------------------------------------------------------
+
 
 _YEARS: Final = range(1, 10_000)  # that Spark and Arrow spell alike
 MAX_GROUPS: Final = 200  # relations in one union; planning takes a few ms for each
@@ -49,14 +183,14 @@ class FileGroup:
     """Files of one physical schema that are to be treated alike.
 
     Attributes:
-        schema: The Arrow schema as it stands in the files' footers (`pyarrow.parquet.read_schema`),
+        schema: The Arrow schema as it is in the files' footers (`pyarrow.parquet.read_schema`),
             not as it was in the writer's memory: Parquet stores some types as others.
         files: As the log knows them.
         hidden: Columns that are in the files but mean something else there (a column that was
             dropped or renamed).
         numbers: What `judge` of `read_files` calls them, where it is given.
-        values: Texts of columns that the files lack, told by the name of their partition, or
-            defaults; None is null.
+        values: Texts of columns that the files lack, by the name of their partition, or defaults;
+            None is null.
         renamed: By column what the files call it, where that is something else.
         partitions: Columns that the index of files tells, and the value of each file: of
             `partition_columns.held_type`.
@@ -95,23 +229,18 @@ def file_groups(
         for number in np.unique(forms[members]).tolist():
             form = files.forms[number]
             places = members[forms[members] == number]
-            told = _told(form, target, names)
-            fill = ["partition"] if told else []
+            named_columns = _columns_by_name(form, target, names)
+            fill = ["partition"] if named_columns else []
             fill += ["writer"] if with_writer and WRITER_COLUMN not in names else []
             parts = _apart(files.rows, fill, places)
             most += len(parts) if fill else 0
             for values, chosen in parts:
-                group = _group(form, values.get("partition", ""), target, told)
+                group = _group(form, values.get("partition", ""), target, named_columns)
                 texts = {WRITER_COLUMN: values["writer"]} if "writer" in values else {}
-                found.append(
-                    replace(
-                        group,
-                        files=as_known.take(array(chosen)),
-                        numbers=chosen,
-                        values={**group.values, **texts},
-                        partitions=values_of_files(known, names, chosen),
-                    )
-                )
+                own = {"files": as_known.take(array(chosen)), "numbers": chosen}
+                partitions = values_of_files(known, names, chosen)
+                all_texts = {**group.values, **texts}
+                found.append(replace(group, **own, values=all_texts, partitions=partitions))
     if most > MAX_GROUPS:
         raise InvalidSchema(
             f"Columns that only the names of {most:,} partitions tell are too many for "
@@ -121,7 +250,7 @@ def file_groups(
     return found
 
 
-def _told(form: Shown, target: pa.Schema, names: list[str]) -> set[str]:
+def _columns_by_name(form: Shown, target: pa.Schema, names: list[str]) -> set[str]:
     """What the names of partitions tell, as the files call it, beside some columns."""
     stored = form.found(target).stored
     wanted = {own for name, own in stored.items() if name not in names}
@@ -144,16 +273,16 @@ def _apart(
     return found
 
 
-def _group(form: Shown, partition: str, target: pa.Schema, told: set[str]) -> FileGroup:
+def _group(form: Shown, partition: str, target: pa.Schema, named_columns: set[str]) -> FileGroup:
     """How files of a form are read."""
     stored, defaults = form.found(target)
     as_named = {name for name, own in stored.items() if own == name}
     hidden = frozenset(set(form.own.names) & set(target.names)) - as_named
-    texts = texts_by_partition(form.own, partition, told)
-    values = {name: texts[own] for name, own in stored.items() if own in told}
+    texts = texts_by_partition(form.own, partition, named_columns)
+    values = {name: texts[own] for name, own in stored.items() if own in named_columns}
     values |= {name: text_of(value, name) for name, value in defaults.items()}
     renamed = {name: own for name, own in stored.items() if own != name}
-    return FileGroup(form.own, known_files([]), hidden, values=values, renamed=renamed)
+    return FileGroup(form.own, KNOWN.empty_table(), hidden, values=values, renamed=renamed)
 
 
 # --- Constants ------------------------------------------------------------------------------------
@@ -236,11 +365,11 @@ def known_values(
         InvalidPartition: A name doesn't tell a column that the file lacks.
     Requests: 1 GET for each piece of statistics of such columns.
     """
-    told = _told_columns(files.rows.column("partition"))
-    forms = [form.found(target).stored for form in files.forms] if told else []
+    named_columns = _named_columns(files.rows.column("partition"))
+    forms = [form.found(target).stored for form in files.forms] if named_columns else []
     found: dict[str, OneValues] = {}
     for wanted in target:
-        named = any(stored.get(wanted.name) in told for stored in forms)
+        named = any(stored.get(wanted.name) in named_columns for stored in forms)
         kind = held_type(wanted.type)
         if named and kind is not None and len(found) < _MAX_COLUMNS:
             values = _values_of(files, wanted, kind, judged)
@@ -260,7 +389,7 @@ def files_named(writers: pa.ChunkedArray, keys: pa.ChunkedArray) -> pa.ChunkedAr
     return pc.binary_join_element_wise(writers, keys, text_scalar("/"))
 
 
-def _told_columns(partitions: pa.ChunkedArray) -> set[str]:
+def _named_columns(partitions: pa.ChunkedArray) -> set[str]:
     """The columns that names of partitions speak of."""
     distinct = one_chunk(partitions).dictionary_encode().dictionary
     # There may be as many names as files, but few once their values are taken out.

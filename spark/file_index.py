@@ -8,7 +8,7 @@ native Parquet reader does the rest: column pruning, row-group push-down, splits
 In the tasks each file is compared with the log before it is read (`task_java`).
 
 This needs the JVM of a classic session. Where there is none (Spark Connect), or where a Spark to
-come has changed the internals that the index stands on, `SparkUnsupported` is raised and
+come has changed the internals that the index uses, `SparkUnsupported` is raised and
 `native.relation_of_paths` serves.
 """
 
@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from ..errors import SparkUnsupported
+from .file_groups import pack
 from .filters_java import FILTERS
 from .jvm import compiled, typed_errors
-from .known_files import pack
 from .relation_java import FACTORY_CLASS, RELATION
 from .task_java import TASK_CLASSES, TASK_CODE
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .access import S3Settings
+    from .file_groups import KnownFiles
     from .filters import FileSkipper
-    from .known_files import KnownFiles
 
 SETTINGS_NAME: Final = "lakelog.read"
 _sent_to: Final[list[Any]] = []  # the context whose executors have the code; at most one is alive

@@ -38,6 +38,7 @@ from ..catalog.where.tree import (
 )
 from ..errors import InvalidPredicate, InvalidSchema
 from .arrow_types import spark_type, storage
+from .jvm import JavaFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,21 +52,13 @@ if TYPE_CHECKING:
 # By the name that Spark has for a type. Texts and bytes are ordered byte by byte in both; so are
 # NaN (equal to itself, above all else) and the zeros (equal).
 _KINDS: Final = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
+    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(),
+    "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(), "string": pa.string(),
+    "binary": pa.binary(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
-}
-# Spark moves what lies before these when a file says, or the session, that it was written with the
-# hybrid calendar: dates before October 1582, times while zones had odd offsets.
+}  # fmt: skip
+# Spark moves what is before these if a file or the session names the hybrid calendar: dates before
+# October 1582, times while zones had odd offsets.
 SURE_DAY: Final = -25_202  # 1901-01-01
 SURE_MICROS: Final = SURE_DAY * 86_400 * 10**6
 _OPERATORS: Final[dict[str, Operator]] = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -188,7 +181,7 @@ def _value(written: Any, kind: pa.DataType | None) -> Value:
 _ONE_AT_A_TIME = threading.Lock()
 
 
-class FileSkipper:
+class FileSkipper(JavaFunction):
     """The files of one relation.
 
     Args:
@@ -227,19 +220,13 @@ class FileSkipper:
             warnings.warn(what, StatisticsWarning, stacklevel=2)
             return b""
 
-    class Java:
-        """What this is for py4j."""
-
-        implements = ("java.util.function.Function",)
-
 
 # --- Exact predicates -----------------------------------------------------------------------------
 
 
 _COMPARISONS: Final = ("=", "<", "<=", ">", ">=")
 _EPOCH: Final = dt.date(1970, 1, 1)
-# Before that, Spark may read dates and times of older files as other ones; what lies after it does
-# so in every reading, and what lies before it before.
+# Before that, Spark may read dates and times of older files as other ones, which are before it too.
 _FIRST: Final = dt.date(1901, 1, 1)
 _LAST: Final = dt.date(9999, 12, 31)
 _DAY_MICROS: Final = 86_400 * 10**6
@@ -275,8 +262,10 @@ class _Words:
         word, *items = node
         if word in ("and", "or"):
             texts = [self.of(item) for item in _flat(word, items)]
-            known = [f"({text})" for text in texts if text is not None]
-            return f" {word.upper()} ".join(known) if len(known) == len(texts) else None
+            known = [text for text in texts if text is not None]
+            if len(known) < len(texts) or len(texts) == 1:
+                return known[0] if len(known) == len(texts) else None
+            return f" {word.upper()} ".join(f"({text})" for text in known)
         if word == "not":
             inner = self.of(items[0])
             return None if inner is None else f"NOT ({inner})"

@@ -16,29 +16,8 @@ package io.lakelog.spark;
 import java.nio.charset.StandardCharsets;
 import java.util.HashSet;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.expressions.And;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
-import org.apache.spark.sql.catalyst.expressions.EqualTo;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.GreaterThan;
-import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
-import org.apache.spark.sql.catalyst.expressions.In;
-import org.apache.spark.sql.catalyst.expressions.InSet;
-import org.apache.spark.sql.catalyst.expressions.IsNotNull;
-import org.apache.spark.sql.catalyst.expressions.IsNull;
-import org.apache.spark.sql.catalyst.expressions.LessThan;
-import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.Not;
-import org.apache.spark.sql.catalyst.expressions.Or;
-import org.apache.spark.sql.catalyst.expressions.StartsWith;
-import org.apache.spark.sql.types.BooleanType$;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.types.*;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
@@ -169,8 +148,8 @@ public final class FilterText {
             if (value == null) { return null; }
             found.append(',').append(value);
         }
-        String told = start("in", column, found.append(']').toString());
-        return told == null || !hasNull ? told : "[\\"or\\"," + told + ",[\\"constant\\",null]]";
+        String leaf = start("in", column, found.append(']').toString());
+        return leaf == null || !hasNull ? leaf : "[\\"or\\"," + leaf + ",[\\"constant\\",null]]";
     }
 
     private static String value(Object value, DataType type) {

@@ -102,6 +102,20 @@ def first_line(error: Exception) -> str:
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__
 
 
+class JavaFunction:
+    """An object that the JVM calls, by py4j, as a function of one argument."""
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+class JavaBiFunction:
+    """An object that the JVM calls, by py4j, as a function of two arguments."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+
 # --- Errors ---------------------------------------------------------------------------------------
 
 

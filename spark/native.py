@@ -26,8 +26,8 @@ import pyarrow.types as kinds
 from ..errors import InvalidPath, InvalidSchema, SparkUnsupported
 from . import file_index
 from .arrow_types import any_part, convert, is_direct, is_list, read_type, spark_type, storage
+from .file_groups import hadoop_files, paths_of
 from .filters import FileSkipper
-from .known_files import hadoop_files, paths_of
 from .selection import PLACE_COLUMN
 
 if TYPE_CHECKING:
@@ -37,16 +37,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from .access import S3Settings
-    from .file_groups import FileGroup
+    from .file_groups import FileGroup, KnownFiles
     from .filters import Judge
-    from .known_files import KnownFiles
 
 FILE_INDEX_SWITCH = "LAKELOG_SPARK_FILE_INDEX"
 """Set to `off` in the environment, it makes every read go by paths alone."""
 
 # Whatever the session says: rows are right, or there is an error. Parquet readers verify the
-# checksums of pages, which lakelog writes, only if they are told to. And Parquet has no calendar
-# but the one of today, though a session may be told to take dates for those of another.
+# checksums of pages, which lakelog writes, only on request. And Parquet has no calendar but the
+# one of today, though a session may be set to take dates for those of another.
 _RIGHT_OR_ERROR = {
     "parquet.page.verify-checksum.enabled": "true",
     "ignoreMissingFiles": "false",
@@ -60,7 +59,7 @@ _warned: set[str] = set()
 @dataclass(frozen=True)
 class _ColumnPlan:
     """How a column comes about: `read`, under the name `stored`, and, if `physical` is set, cast
-    from that; or told by the index of files; or the row's number in its file; else filled, with
+    from that; or given by the index of files; or the row's number in its file; else filled, with
     `text` cast."""
 
     name: str
@@ -68,37 +67,11 @@ class _ColumnPlan:
     physical: pa.DataType | None = None
     text: str | None = None
     stored: str = ""  # as it is named
-    is_told: bool = False
+    by_index: bool = False
     is_place: bool = False
 
 
 _Plan = tuple[_ColumnPlan, ...]
-
-
-class _Files:
-    """Those of a branch."""
-
-    def __init__(self) -> None:
-        self._known: list[KnownFiles] = []
-        self._numbers: list[np.ndarray] = []
-        self._partitions: list[pa.Table] = []
-
-    def take(self, group: FileGroup) -> None:
-        self._known.append(group.files)
-        self._numbers.append(group.numbers)
-        self._partitions.append(group.partitions)
-
-    @property
-    def known(self) -> KnownFiles:
-        return pa.concat_tables(self._known)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        return np.concatenate(self._numbers)
-
-    @property
-    def partitions(self) -> pa.Table:
-        return pa.concat_tables(self._partitions)
 
 
 @dataclass(frozen=True)
@@ -146,7 +119,7 @@ def read_files(
         SparkOutOfMemory: The driver has too little for so many files.
         InvalidSchema: A type that Spark can't read or that no safe cast leads from, or column names
             that differ in case only while Spark doesn't tell them apart.
-        SparkUnsupported: There are settings, and no file index to be told them.
+        SparkUnsupported: There are settings, and no file index to take them.
 
     Requests: none when planned on a classic session; see `relation_of_paths` for the other.
     """
@@ -154,12 +127,12 @@ def read_files(
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
-    branches: dict[_Plan, _Files] = {}
+    branches: dict[_Plan, list[FileGroup]] = {}
     for group in groups:
         if group.files.num_rows:
             plan = _plan(group, request, exact_case=exact_case)
-            branches.setdefault(plan, _Files()).take(group)
-    frames = [_branch(spark, request, plan, files) for plan, files in branches.items()]
+            branches.setdefault(plan, []).append(group)
+    frames = [_branch(spark, request, plan, alike) for plan, alike in branches.items()]
     return _union(frames) if frames else _empty(spark, request)
 
 
@@ -173,7 +146,7 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
             plan.append(_ColumnPlan(name, None, is_place=True))
             continue
         if name in group.partitions.column_names:
-            plan.append(_ColumnPlan(name, wanted, is_told=True))
+            plan.append(_ColumnPlan(name, wanted, by_index=True))
             continue
         if name in group.values:
             plan.append(_ColumnPlan(name, None, text=group.values[name]))
@@ -199,11 +172,11 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
 def _without_clashes(plan: list[_ColumnPlan]) -> Iterator[_ColumnPlan]:
     """Columns that the index tells under names that nothing has which is read from the files: where
     both have one name, Spark takes what the index tells for both."""
-    read = {(each.stored or each.name).lower() for each in plan if each.read and not each.is_told}
-    taken = read | {each.name.lower() for each in plan if each.is_told}
+    read = {(each.stored or each.name).lower() for each in plan if each.read and not each.by_index}
+    taken = read | {each.name.lower() for each in plan if each.by_index}
     for each in plan:
         name = each.name
-        if each.is_told and name.lower() in read:
+        if each.by_index and name.lower() in read:
             while name.lower() in taken:
                 name += "_"
             taken.add(name.lower())
@@ -211,51 +184,37 @@ def _without_clashes(plan: list[_ColumnPlan]) -> Iterator[_ColumnPlan]:
 
 
 def _branch(
-    spark: SparkSession,
-    request: _Request,
-    plan: _Plan,
-    files: _Files,
+    spark: SparkSession, request: _Request, plan: _Plan, groups: list[FileGroup]
 ) -> DataFrame:
     from pyspark.sql.types import StructField, StructType
 
     read = [
         StructField(each.stored or each.name, each.read)
         for each in plan
-        if each.read is not None and not each.is_told
+        if each.read is not None and not each.by_index
     ]
-    check_row_numbers([column.name for column in read])
-    if any(each.is_place for each in plan):
-        _check_metadata([column.name for column in read])
-    told = {
+    _check_hidden([column.name for column in read], metadata=any(each.is_place for each in plan))
+    indexed = {
         each.name: StructField(each.stored or each.name, each.read)
         for each in plan
-        if each.is_told and each.read is not None
+        if each.by_index and each.read is not None
     }
     skipper = None
     if request.judge is not None:
         renamed = {each.stored for each in plan}  # a filter there means another column of the cut
         judged = [column for column in read if column.name not in renamed]
-        skipper = FileSkipper(request.judge, files.numbers, judged, request.target)
-    known = hadoop_files(spark, files.known)
+        numbers = np.concatenate([group.numbers for group in groups])
+        skipper = FileSkipper(request.judge, numbers, judged, request.target)
+    known = hadoop_files(spark, pa.concat_tables([group.files for group in groups]))
     partitions = None
-    if told:
-        partitions = StructType([*told.values()]), files.partitions.select([*told])
+    if indexed:
+        values = pa.concat_tables([group.partitions for group in groups])
+        partitions = StructType([*indexed.values()]), values.select([*indexed])
     frame = _scan(spark, StructType(read), known, request, partitions=partitions, skipper=skipper)
-    as_read = not told and all(
+    as_read = not indexed and all(
         each.read is not None and each.physical is None and not each.stored for each in plan
     )
     return frame if as_read else frame.select(*(_column(each, request) for each in plan))
-
-
-def _check_metadata(names: Sequence[str]) -> None:
-    """Refuse a column that is called as Spark's own of the same relation.
-
-    Raises:
-        InvalidSchema: Names the column.
-    """
-    for name in names:
-        if name.lower() == _METADATA:
-            raise InvalidSchema(f"Column {name!r} hides where Spark tells the numbers of rows")
 
 
 def _column(plan: _ColumnPlan, request: _Request) -> Column:
@@ -286,22 +245,16 @@ def _scan(
     if not is_switched_off():
         try:
             return file_index.relation(
-                spark,
-                schema=schema,
-                files=files,
-                partitions=partitions,
-                options=options,
-                skipper=skipper,
-                settings=settings,
-                cut=request.cut,
-            )
+                spark, schema=schema, files=files, partitions=partitions, options=options,
+                skipper=skipper, settings=settings, cut=request.cut,
+            )  # fmt: skip
         except SparkUnsupported as reason:
             if partitions is not None or settings is not None:
-                raise  # whoever asks for columns knows another way; for settings there is none
+                raise  # for columns the caller knows another way; for settings there is none
             _warn_once(f"{reason.message}: Spark looks up each of the files when it plans")
     if settings is not None:
-        # Options of a source stand in plans, and each path would be opened by a connector of its
-        # own.
+        # Options of a source are shown in plans, and each path would be opened by a connector of
+        # its own.
         raise SparkUnsupported(f"{FILE_INDEX_SWITCH} is off, so Spark can't be given credentials")
     return relation_of_paths(
         spark, schema=schema, files=files, options=options, float_bounds=not request.check()
@@ -454,9 +407,11 @@ def check_times(spark: SparkSession, target: pa.Schema) -> None:
             )
 
 
-def check_row_numbers(names: Sequence[str]) -> None:
-    """Refuse a name under which Spark's own Parquet reader gives the numbers of rows.
+def _check_hidden(names: Sequence[str], *, metadata: bool) -> None:
+    """Refuse names under which Spark's own Parquet reader gives something else.
 
+    Args:
+        metadata: Whether the numbers of rows are read.
     Raises:
         InvalidSchema: Names the column.
     """
@@ -466,6 +421,8 @@ def check_row_numbers(names: Sequence[str]) -> None:
                 f"Spark's own reader takes column {name!r} for the numbers of rows",
                 hint="Leave the column out, or read it with snapshot.scan()",
             )
+        if metadata and name.lower() == _METADATA:
+            raise InvalidSchema(f"Column {name!r} hides where Spark gives the numbers of rows")
 
 
 def is_there(schema: pa.Schema, name: str, *, exact_case: bool) -> bool:

@@ -26,10 +26,9 @@ from ..catalog.parallel import parallel
 from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, SparkUnsupported
 from ..store.places import is_url, split
 from . import file_index
-from .access import Access
+from .access import Access, supports_url
 from .arrow_types import spark_schema
 from .file_groups import file_groups, known_values
-from .hadoop import supports_url
 from .native import check_names, is_case_sensitive, is_switched_off, read_files
 from .selection import Selection, selection
 from .source_options import json_text
@@ -87,7 +86,7 @@ def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFra
         have, or names that it mixes up.
     Warns:
         RuntimeWarning: Spark's own reader can't take a column's type, or can't open where files
-            lie, so that the data source reads the table.
+            are, so that the data source reads the table.
     Requests: those of `Catalog.snapshot` and `Snapshot.files`, and of columns by which the table is
         partitioned 1 GET for each piece of statistics; planning the query costs none on a classic
         session.
@@ -133,7 +132,7 @@ def natively(spark: SparkSession, access: Access, asked: Selection) -> DataFrame
     others = _by_source(spark, access, replace(asked, keys=rest))
     if is_older(spark.version, ASKS_WHOM_IT_CAN) and _may_be_partitioned(asked, files):
         # Where a join chooses partitions, these would ask that of the source, too, and fail. They
-        # ask nothing of what lies below a filter that is no function of the row.
+        # ask nothing of what is below a filter that is no function of the row.
         others = others.where("spark_partition_id() >= 0")
     return found.union(others)
 
@@ -169,7 +168,7 @@ def native(
     Raises:
         InvalidSchema: A column that this reader can't take.
         InvalidPredicate: A type or a value of `where` that Spark doesn't have.
-        InvalidUrl: Files lie where Spark has no connector for.
+        InvalidUrl: Files are where Spark has no connector for.
         SparkUnsupported: The connector needs settings, and there is no file index.
         ObjectNotFound, CorruptObject: Where Spark's tasks can't check the files, one isn't what
             the log says.
@@ -219,7 +218,7 @@ def native(
 
 
 def _elsewhere(files: FileList) -> list[str]:
-    """The roots of the places, other than the catalog's own, where files lie."""
+    """The roots of the places, other than the catalog's own, of files."""
     import pyarrow.compute as pc
 
     keys = files.rows.column("key")
@@ -327,8 +326,8 @@ def _point_text(since: AsOf) -> str:
 
 _REDACTED = "spark.sql.redaction.options.regex"
 _SECRETS = "(?i)(storage|location)options"
-# What a server of Connect is asked for stands in its event log and its UI, line by line; each
-# option there is a line of its name and one of its value.
+# The event log and the UI of a server of Connect show its requests line by line; each option there
+# is a line of its name and one of its value.
 _REDACTED_TEXTS = ("spark.sql.redaction.string.regex", "spark.redaction.string.regex")
 _SECRET_LINES = r"(?i)(storage|location)options[^\n]*(\n\s*value: [^\n]*)?"
 
@@ -382,8 +381,8 @@ def _hide(spark: SparkSession, secrets: str, setting: str, *fallbacks: str) -> N
         fallbacks: Settings that hold where this one isn't set; none where Spark has a value.
     """
     if fallbacks:
-        told = (spark.conf.get(name, None) for name in (setting, *fallbacks))
-        hidden = next((one for one in told if one), "")
+        values = (spark.conf.get(name, None) for name in (setting, *fallbacks))
+        hidden = next((one for one in values if one), "")
     else:  # with a default of ours, Spark's own would be passed over
         hidden = spark.conf.get(setting) or ""
     if secrets not in hidden:

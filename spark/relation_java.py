@@ -49,28 +49,8 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
-import org.apache.spark.sql.sources.And;
-import org.apache.spark.sql.sources.EqualNullSafe;
-import org.apache.spark.sql.sources.EqualTo;
-import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.sources.GreaterThan;
-import org.apache.spark.sql.sources.GreaterThanOrEqual;
-import org.apache.spark.sql.sources.IsNotNull;
-import org.apache.spark.sql.sources.IsNull;
-import org.apache.spark.sql.sources.LessThan;
-import org.apache.spark.sql.sources.LessThanOrEqual;
-import org.apache.spark.sql.sources.Or;
-import org.apache.spark.sql.types.BooleanType;
-import org.apache.spark.sql.types.ByteType;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DateType;
-import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.ShortType;
-import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.sources.*;
+import org.apache.spark.sql.types.*;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.SerializableConfiguration;
 import org.slf4j.LoggerFactory;
@@ -91,25 +71,15 @@ import scala.reflect.ClassTag$;
 // The skipper is Python's (`skipping.FileSkipper`): it takes filters as text and gives bits.
 public final class LakelogFileIndex implements FileIndex {
     // What is packed one behind the other.
-    private static final int NAME_ENDS = 0;
-    private static final int FOLDERS_OF = 1;
-    private static final int SIZES = 2;
-    private static final int FOOTERS = 3;
-    private static final int PARTITIONS_OF = 4;
-    private static final int FOLDER_ENDS = 5;
-    private static final int VALUE_ENDS = 6;
-    private static final int NULLS = 7;
-    private static final int NAMES = 8;
-    private static final int FOLDERS = 9;
-    private static final int VALUES = 10;
+    private static final int NAME_ENDS = 0, FOLDERS_OF = 1, SIZES = 2, FOOTERS = 3,
+        PARTITIONS_OF = 4, FOLDER_ENDS = 5, VALUE_ENDS = 6, NULLS = 7, NAMES = 8, FOLDERS = 9,
+        VALUES = 10;
 
     private final byte[] packed;
     private final ByteBuffer numbers;
     private final StructType partitionSchema;
     private final StructField[] partitionFields;
-    private final int count;
-    private final int folderCount;
-    private final int partitionCount;
+    private final int count, folderCount, partitionCount;
     private final int[] starts;
     private final long totalBytes;
     private final int hash;
@@ -454,8 +424,8 @@ public final class LakelogParquet extends ParquetFileFormat {
 
     private void tell(Configuration conf) {
         if (settings != null) {
-            String[] told = ((String) settings.apply(null)).split("\\n", -1);
-            for (int i = 0; i + 1 < told.length; i += 2) { conf.set(told[i], told[i + 1]); }
+            String[] pairs = ((String) settings.apply(null)).split("\\n", -1);
+            for (int i = 0; i + 1 < pairs.length; i += 2) { conf.set(pairs[i], pairs[i + 1]); }
         }
         try {
             StoreBySettings.use(conf);

@@ -13,6 +13,7 @@ from functools import partial
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from .arrow_types import FIXED_SIZES, VARYING_SIZES
 from .versions import WEIGHS_BATCHES, is_older
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Turns:
     that of another waits until it is done, and lets none that comes later go first."""
 
     def __init__(self) -> None:
-        self._door = Lock()  # whoever waits holds it
+        self._door = Lock()  # held by the one that waits
         self._changed = Condition()
         self._inside = 0
         self._kind: object = None
@@ -63,7 +64,7 @@ _by_session: Final[dict[str, Turns]] = {}
 
 
 def turns(spark: SparkSession) -> Turns:
-    """Those of a session, whichever object of Python stands for it."""
+    """The turns of a session, whichever object of Python represents it."""
     java: Any = getattr(spark, "_jsparkSession", None)
     name = str(spark.session_id if java is None else java.sessionUUID())
     with _guard:
@@ -82,12 +83,6 @@ LARGE_ROW_BYTES: Final = 8_192  # times `BATCH_ROWS` is a batch of 128 MiB
 BUFFER_BYTES: Final = 1 << 20
 NOT_WEIGHED: Final = str((1 << 31) - 1)
 _MARK: Final = "lakelog: a row is too large for batches that nobody weighs"
-_FIXED: Final = frozenset({
-    "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType",
-    "DecimalType", "DateType", "TimestampType", "TimestampNTZType", "DayTimeIntervalType",
-    "TimeType", "NullType",
-})  # fmt: skip
-_VARYING: Final = frozenset({"StringType", "CharType", "VarcharType", "BinaryType"})
 
 
 class LargeRow(Exception):
@@ -97,8 +92,8 @@ class LargeRow(Exception):
 def must_be_weighed(frame: DataFrame) -> bool:
     """Whether batches of a frame's rows are to be weighed from the start.
 
-    They are where a column's size can't be told by a cheap expression, and where somebody has
-    chosen how large batches are.
+    They are where no cheap expression gives a column's size, and where somebody has chosen how
+    large batches are.
     """
     set_now = frame.sparkSession.conf.getAll
     # What `collected` sets may be there by another thread, which puts it back.
@@ -107,7 +102,8 @@ def must_be_weighed(frame: DataFrame) -> bool:
         return True
     if set_now.get(BYTES_SETTING, NOT_WEIGHED) != NOT_WEIGHED:
         return True
-    return any(type(each.dataType).__name__ not in _FIXED | _VARYING for each in frame.schema)
+    kinds = {type(each.dataType).__name__ for each in frame.schema}
+    return not kinds <= FIXED_SIZES | VARYING_SIZES
 
 
 def collected(
@@ -116,7 +112,7 @@ def collected(
     *,
     weighed: bool,
 ) -> list[Any]:
-    """What a task tells, a row of one column `told`, of each partition of a frame.
+    """The messages of tasks, one of each partition of a frame: rows of one column `message`.
 
     Args:
         task: Runs in a Python worker, with the batches of its partition.
@@ -135,7 +131,7 @@ def collected(
     try:
         with turns(spark).of(weighed, lambda: _set_for_now(spark, chosen)):
             named = partial(_named, names, decimals, task)
-            found: list[Any] = frame.mapInArrow(named, "told binary").collect()
+            found: list[Any] = frame.mapInArrow(named, "message binary").collect()
             return found
     except Exception as error:
         if not weighed and _MARK in str(error):
@@ -163,7 +159,8 @@ def _watched(frame: DataFrame) -> DataFrame:
 
     fields = frame.schema.fields
     columns = [functions.col(each.name) for each in fields]
-    varying = [at for at, each in enumerate(fields) if type(each.dataType).__name__ in _VARYING]
+    kinds = [type(each.dataType).__name__ for each in fields]
+    varying = [at for at, kind in enumerate(kinds) if kind in VARYING_SIZES]
     size: Any = None
     for at in varying:
         length = functions.coalesce(functions.octet_length(columns[at]), functions.lit(0))

@@ -33,7 +33,7 @@ PLACE_COLUMN: Final = "__lakelog_place"
 
 # What to do where a file of a cut isn't there any more.
 GONE: Final = (
-    "Was it deleted by hand, or by gc after prune had forgotten this cut? Make the frame anew to "
+    "Was it deleted by hand, or by gc after prune had forgotten this cut? Make the frame again to "
     "read the newest cut, and keep history for longer than queries run (lakelog prune --keep-days)"
 )
 

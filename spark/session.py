@@ -242,7 +242,7 @@ def package_settings(packages: Sequence[str], settings: Mapping[str, str]) -> di
         settings: What else is set: packages there are fetched too.
     Raises:
         UsageError: Not of that form.
-        SparkUnsupported: Which Hadoop Spark has can't be told.
+        SparkUnsupported: The version of Spark's Hadoop isn't known.
     """
     if isinstance(packages, str):
         raise UsageError(
@@ -292,8 +292,8 @@ def check_there(jvm: Any, wanted: Mapping[str, str]) -> None:
     Raises:
         UsageError: It runs without one of them, and takes no more.
     """
-    told = jvm.java.lang.System.getProperty(PACKAGES) or ""
-    lacks = sorted(set(wanted.get(PACKAGES, "").split(",")) - set(told.split(",")) - {""})
+    known = jvm.java.lang.System.getProperty(PACKAGES) or ""
+    lacks = sorted(set(wanted.get(PACKAGES, "").split(",")) - set(known.split(",")) - {""})
     if lacks:
         raise UsageError(
             f"Spark runs already, without {', '.join(lacks)}",

@@ -13,10 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..catalog.format.cut import parse_token
+from ..catalog.format.schema import pack_schema
 from ..catalog.read.points_in_time import point_in_time
 from ..errors import ObjectNotFound, UsageError
 from ..store.places import is_url
@@ -37,9 +39,8 @@ from .source_tasks import Share, cut_words, packs, read_task, share, step_tasks,
 from .versions import check_no_columns, check_stream_sink, check_stream_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from ..catalog.changing import AsOf
@@ -169,18 +170,13 @@ class LakelogDataSource(DataSource):
 
 def _selection(options: Any, snapshot: Snapshot) -> Selection:
     """What the options ask for."""
-    columns, files = options.get("columns"), options.get("files")
     found = selection(
-        snapshot,
-        str(options["table"]),
-        None if columns is None else names(columns, "columns"),
-        options.get("where"),
-        partition=options.get("partition"),
-        writer=options.get("writer"),
+        snapshot, str(options["table"]), names(options, "columns"), options.get("where"),
+        partition=options.get("partition"), writer=options.get("writer"),
         with_writer=flag(options, "withWriter"),
-    )
+    )  # fmt: skip
     found = replace(found, with_places=flag(options, "withPlaces"))
-    return found if files is None else replace(found, keys=tuple(names(files, "files")))
+    return replace(found, keys=names(options, "files"))
 
 
 def _point(options: Any) -> AsOf:
@@ -217,7 +213,7 @@ class LakelogReader(DataSourceReader):
                 )
         self._access = access
         self._schema = schema
-        self._target = _pack(list(asked.schema))
+        self._target = pack_schema(asked.schema.remove_metadata())
         self._options = asked.options
         self._cut = asked.cut
         self._asked: Selection | None = asked
@@ -268,7 +264,9 @@ class LakelogReader(DataSourceReader):
                 return
             whose = text_scalar(partition.owner)
             for batch in scan_files(store, partition.parts(), self._projection()):
-                yield as_spark(self._with_writer(batch, whose), wanted)
+                more = {WRITER_COLUMN: pa.repeat(whose, batch.num_rows)}
+                own = self._with_more(batch, more) if "withWriter" in self._options else batch
+                yield as_spark(own, wanted)
         except ObjectNotFound as error:
             if not is_url(str(error.key)):  # else it says already whose file it is
                 error.hint = f"The data file is gone. The query reads {self._cut}. {GONE}"
@@ -276,8 +274,6 @@ class LakelogReader(DataSourceReader):
 
     def _placed(self, store: Store, share: Share) -> Iterator[pa.RecordBatch]:
         """The rows of one task's files, each with its place."""
-        import pyarrow as pa
-
         from ..catalog.data.hidden import Bitmaps
         from ..catalog.data.scan import read_projected
         from ..catalog.format.columns import array, text_scalar
@@ -286,29 +282,17 @@ class LakelogReader(DataSourceReader):
         for part in share.parts():
             file = text_scalar(f"{share.owner}/{part.key}")
             for batch, places in read_projected(store, part, projection, bitmaps, whole=False):
-                more = {
-                    FILE_COLUMN: pa.repeat(file, len(places)),
-                    PLACE_COLUMN: array(places),
-                }
-                columns = [more[n] if n in more else batch.column(n) for n in self._schema.names]
-                yield pa.RecordBatch.from_arrays(columns, names=self._schema.names)
+                more = {FILE_COLUMN: pa.repeat(file, len(places)), PLACE_COLUMN: array(places)}
+                yield self._with_more(batch, more)
 
-    def _with_writer(self, batch: pa.RecordBatch, whose: pa.Scalar) -> pa.RecordBatch:
-        """The columns that Spark wants."""
-        import pyarrow as pa
-
-        if "withWriter" not in self._options:
-            return batch
-        writers = pa.repeat(whose, batch.num_rows)
-        columns = [
-            writers if name == WRITER_COLUMN else batch.column(name) for name in self._schema.names
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=self._schema.names)
+    def _with_more(self, batch: pa.RecordBatch, more: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """The columns that Spark wants, some of which the files don't have."""
+        names = self._schema.names
+        columns = [more[name] if name in more else batch.column(name) for name in names]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _projection(self) -> Projection:
         """The columns and rows that Spark wants, and no other columns than these need."""
-        import pyarrow as pa
-
         from ..catalog.data.scan import Projection
         from ..catalog.data.unify import FileSchema
         from ..catalog.format.schema import unpack_schema
@@ -328,14 +312,6 @@ class LakelogReader(DataSourceReader):
         return Projection(pa.schema([field for field in target if field.name in read]), keep, names)
 
 
-def _pack(fields: list[pa.Field]) -> bytes:
-    import pyarrow as pa
-
-    from ..catalog.format.schema import pack_schema
-
-    return pack_schema(pa.schema(fields))
-
-
 # --- Changes --------------------------------------------------------------------------------------
 
 
@@ -345,7 +321,7 @@ class LakelogChangesReader(DataSourceReader):
     Args:
         asked: Between which points, of which table.
         schema: What Spark asks for.
-        newest: The cut of when the frame was made: where the changes end if nothing else is said.
+        newest: The cut of when the frame was made: where the changes end by default.
     """
 
     def __init__(self, asked: Followed, schema: StructType, newest: str | None) -> None:

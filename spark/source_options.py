@@ -57,12 +57,11 @@ class SourceAccess:
 def refuse_unknown(
     options: Mapping[str, str], known: Sequence[str], what: str, also: Sequence[str] = ()
 ) -> None:
-    """Refuse options that nobody looks at: a misspelt one would silently count for nothing.
-
-    What Spark adds itself has a dot in its name.
+    """Refuse options that aren't known: a misspelt one would silently have no effect. Those that
+    Spark adds have a dot in their names.
 
     Args:
-        also: Further names that are known, and not told.
+        also: Further names that are known, and not in the message.
     Raises:
         UsageError: There is one.
     """
@@ -90,23 +89,20 @@ def need(options: Mapping[str, str], name: str, hint: str) -> str:
     return str(value)
 
 
-def names(text: str, option: str) -> list[str]:
-    """A JSON list of names.
+def names(options: Mapping[str, str], name: str) -> tuple[str, ...] | None:
+    """An option that is a JSON list of names; None: it isn't given.
 
     Raises:
         UsageError: It is something else.
     """
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise UsageError(
-            f"{option} is no JSON list of names: {text[:60]!r}",
-            key=option,
-            hint='Give it as ["hour", "temp"]',
-        )
-    return found
+    text = options.get(name)
+    if text is None:
+        return None
+    found = _json(text)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        what = f"{name} is no JSON list of names: {text[:60]!r}"
+        raise UsageError(what, key=name, hint='Give it as ["hour", "temp"]')
+    return tuple(found)
 
 
 def json_object(name: str, text: str) -> dict[str, Any]:
@@ -115,33 +111,34 @@ def json_object(name: str, text: str) -> dict[str, Any]:
     Raises:
         UsageError: It is no JSON object.
     """
+    found = _json(text)
+    if not isinstance(found, dict):  # the message is without the text, which holds secrets
+        hint = "Give it as json.dumps(...) of what open_catalog takes"
+        raise UsageError(f"{name} is no JSON object", key=name, hint=hint)
+    return found
+
+
+def _json(text: str) -> Any:
     try:
-        options = json.loads(text)
+        return json.loads(text)
     except ValueError:
-        options = None
-    if not isinstance(options, dict):
-        raise UsageError(
-            f"{name} is no JSON object",  # without its text, which holds secrets
-            key=name,
-            hint="Give it as json.dumps(...) of what open_catalog takes",
-        )
-    return options
+        return None
 
 
-def number(text: str, option: str) -> int:
+def number(options: Mapping[str, str], name: str, default: int, *, least: int | None = None) -> int:
     """An option that is a whole number.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: It is something else, or less than the least.
     """
+    text = str(options.get(name, default))
     try:
-        return int(text)
+        found = int(text)
     except ValueError as error:
-        raise UsageError(
-            f"The option {option} is {text[:60]!r}, no whole number",
-            key=option,
-            hint="Give digits alone",
-        ) from error
+        raise _unfit(name, text, ", no whole number", "Give digits alone") from error
+    if least is not None and found < least:
+        raise _unfit(name, text, ": no batch would ever come", f"Give at least {least}")
+    return found
 
 
 def flag(options: Mapping[str, str], name: str, *, default: bool = False) -> bool:
@@ -152,12 +149,16 @@ def flag(options: Mapping[str, str], name: str, *, default: bool = False) -> boo
     """
     text = str(options.get(name, default))
     if text.lower() not in ("true", "false"):
-        raise UsageError(f"The option {name} is {text[:60]!r}", key=name, hint="Give true or false")
+        raise _unfit(name, text, "", "Give true or false")
     return text.lower() == "true"
 
 
+def _unfit(name: str, text: str, what: str, hint: str) -> UsageError:
+    return UsageError(f"The option {name} is {text[:60]!r}{what}", key=name, hint=hint)
+
+
 def json_text(given: Mapping[str, Any]) -> str:
-    """Options of a store, as those of Spark say them.
+    """Options of a store as the text of an option.
 
     Raises:
         UsageError: Something in them is no JSON.
@@ -189,14 +190,14 @@ _SIZE: Final = re.compile(r"([0-9]{1,15})\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Followed:
-    """What of which table is followed, or what changed of it is read.
+    """A table that is followed, or whose changes are read.
 
     Attributes:
-        since: As the option says it; empty: from the beginning.
+        since: As in the option; empty: from the beginning.
         until: Likewise; empty: the newest.
         feed: Whether changes are given, or rows that are appended.
-        net: Whether rows that came and went again between are left out, of changes.
-        skip: Whether commits that take rows out are left out, of appended rows.
+        net: Of changes, whether rows that were added and removed again in between are left out.
+        skip: Of appended rows, whether commits that remove rows are left out.
         columns: Only these; None: all.
         max_files, max_bytes: Of one batch; None: any.
     """
@@ -215,17 +216,12 @@ class Followed:
 
 
 def is_followed(options: Mapping[str, str]) -> bool:
-    """Whether it is a stream or its changes that are read, not rows at a cut; of a stream without
-    any such option this can't be told, and it has the same columns."""
+    """Whether a stream or its changes are read, not rows at a cut. A stream without any such
+    option looks like rows at a cut, and has the same columns."""
     own = {*STREAM_OPTIONS, *CHANGES_OPTIONS} - {
         "database", "table", "columns", "storageOptions", "locationOptions", "path"
     }  # fmt: skip
     return any(name in options for name in own)
-
-
-def is_feed(options: Mapping[str, str]) -> bool:
-    """Whether changes are asked for."""
-    return flag(options, "readChangeFeed")
 
 
 def stream_options(options: Mapping[str, str]) -> Followed:
@@ -263,52 +259,39 @@ def changes_options(options: Mapping[str, str]) -> Followed:
 
 
 def _followed(options: Mapping[str, str], *, net: bool) -> Followed:
-    columns, most = options.get("columns"), options.get("maxBytesPerTrigger")
     return Followed(
         access=SourceAccess.of(options),
         database=need(options, "database", ".option('database', ...)"),
         table=need(options, "table", ".option('table', ...)"),
         since=(options.get("since") or "").strip(),
         until=(options.get("until") or "").strip(),
-        feed=is_feed(options),
+        feed=flag(options, "readChangeFeed"),
         net=flag(options, "net", default=net),
         skip=flag(options, "skipChangeCommits"),
-        columns=None if columns is None else tuple(names(columns, "columns")),
-        max_files=_positive(
-            number(options.get("maxFilesPerTrigger", str(MAX_FILES)), "maxFilesPerTrigger"),
-            "maxFilesPerTrigger",
-        ),
-        max_bytes=None if most is None else _positive(_size(most), "maxBytesPerTrigger"),
+        columns=names(options, "columns"),
+        max_files=number(options, "maxFilesPerTrigger", MAX_FILES, least=1),
+        max_bytes=_size(options),
     )
 
 
-def _positive(value: int, option: str) -> int:
-    if value < 1:
-        raise UsageError(
-            f"The option {option} is {value}: no batch would ever come", key=option,
-            hint="Give at least 1",
-        )  # fmt: skip
-    return value
-
-
-def _size(text: Any) -> int:
-    """Bytes, as Spark's options say them: 500m, 10g."""
+def _size(options: Mapping[str, str]) -> int | None:
+    """Bytes of a batch, as Spark writes sizes: 500m, 10g; None: any."""
+    name = "maxBytesPerTrigger"
+    text = options.get(name)
+    if text is None:
+        return None
     found = _SIZE.fullmatch(str(text).strip())
     if found is None:
-        raise UsageError(
-            f"The option maxBytesPerTrigger is {str(text)[:60]!r}, no size",
-            key="maxBytesPerTrigger",
-            hint="Give bytes, or something like 500m or 10g",
-        )
-    return int(found[1]) << 10 * " kmgtp".index(found[2].lower() or " ")
+        raise _unfit(name, str(text), ", no size", "Give bytes, or something like 500m or 10g")
+    size = int(found[1]) << 10 * " kmgtp".index(found[2].lower() or " ")
+    return number({name: str(size)}, name, 1, least=1)
 
 
 # --- Schemas of the user's ------------------------------------------------------------------------
 #
 # Spark believes a NOT NULL, and answers `IS NULL` by it without reading a row. Neither the source
 # nor a rule of the optimizer sees that, for the query has no table any more by then. So a schema
-# with one is refused: here, and on classic sessions by the analyzer (`swap_java`), when a frame is
-# made.
+# with one is refused: here, and on classic sessions by the analyzer (`swap`), when a frame is made.
 
 NOT_NULL: Final = (
     "in the schema that was given, and a table of lakelog's promises that of no column, and of "

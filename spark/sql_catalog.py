@@ -32,7 +32,7 @@ from ..errors import (
 from .access import Access
 from .arrow_types import arrow_schema
 from .filters_java import FILTERS
-from .jvm import compiled, first_line, typed_errors
+from .jvm import JavaBiFunction, compiled, first_line, typed_errors
 from .read import frame_of
 from .selection import FILE_COLUMN, PLACE_COLUMN, selection
 from .sql_changes import Statement, change
@@ -191,7 +191,7 @@ def _installer(spark: SparkSession) -> tuple[Any, Any]:
     return made.entry, session
 
 
-class _Answers:
+class _Answers(JavaBiFunction):
     """What the catalog in the JVM asks for."""
 
     def __init__(
@@ -286,16 +286,10 @@ class _Answers:
 
         def put(partition_by: list[str] | None) -> None:
             write(
-                rows,
-                self._catalog.url,
-                database,
-                table,
-                writer=own,
-                mode=mode,
-                partition_by=partition_by,
-                storage_options=self._access.storage_options,
+                rows, self._catalog.url, database, table, writer=own, mode=mode,
+                partition_by=partition_by, storage_options=self._access.storage_options,
                 progress=self._progress,
-            )
+            )  # fmt: skip
 
         try:
             put(columns or None)
@@ -309,10 +303,10 @@ class _Answers:
         from pyspark.sql import DataFrame
 
         assert self._writer is not None
-        told, frame = Statement.of(*words), DataFrame(query, self._spark)
-        doing = f"{told.command} of {told.table}"
+        statement, frame = Statement.of(*words), DataFrame(query, self._spark)
+        doing = f"{statement.command} of {statement.table}"
         with watched(self._spark, self._progress, doing) as watch, watch.tagged():
-            change(self._access, self._writer, told, frame)
+            change(self._access, self._writer, statement, frame)
         return ("done",)
 
     def _cut(self, database: str, kind: str, when: str, query: str) -> Snapshot:
@@ -351,11 +345,6 @@ class _Answers:
                 )
             return {writers[0]: int(when)}
         return point_in_time(when)
-
-    class Java:
-        """What this is for py4j."""
-
-        implements = ("java.util.function.BiFunction",)
 
 
 # --- Partitions -----------------------------------------------------------------------------------

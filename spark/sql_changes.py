@@ -18,7 +18,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.types as kinds
 
 from ..catalog.commit.change_all import tell_committed
 from ..catalog.commit.deleting import Rows
@@ -30,12 +29,12 @@ from ..catalog.format.schema import plain
 from ..catalog.read.delete_plan import parts_by_path
 from ..catalog.read.file_parts import key_column
 from ..errors import CapabilityMissing, InvalidSchema, LakelogError, OperationConflict
-from .arrow_types import any_part
+from .access import refuse_memory
+from .arrow_types import any_part, is_nanoseconds
 from .filters import exact_text
 from .row_batches import collected, numbered
 from .selection import owner_of
 from .source_options import json_text
-from .write import refuse_memory
 from .write_task import Changed, ChangeJob, Job, change_rows, parts
 
 if TYPE_CHECKING:
@@ -145,12 +144,12 @@ class _Change:
                     logs[name] = self._opened(stack, name)
                     logs[name].share(self._schema, self._clock(logs[name]))
             jobs = {name: self._job(log.sharing) for name, log in logs.items()}
-            told = _run(query, ChangeJob(jobs, self._writer, statement.new, statement.old))
-            gone = _gone(told)
+            changed = _run(query, ChangeJob(jobs, self._writer, statement.new, statement.old))
+            gone = _gone(changed)
             for name in sorted(gone.keys() - logs.keys()):
                 logs[name] = self._opened(stack, name)
             for name, log in logs.items():
-                written = parts(one.written[name] for one in told if name in one.written)
+                written = parts(one.written[name] for one in changed if name in one.written)
                 log.finish(written, gone.get(name, {}), new_keys=self._minds_new_files())
             self._commit({name: log for name, log in logs.items() if log.changes})
 
@@ -177,7 +176,7 @@ class _Change:
         return log
 
     def _clock(self, log: _Log) -> tuple[int, int] | None:
-        """A clock above those of all rows of a table with a key, whoever wrote them."""
+        """A clock above those of all rows of a table with a key, of all writers."""
         if not self._then.key(self._table):
             return None
         newest = newest_clock(self._then._states, self._table)
@@ -303,12 +302,12 @@ class _Log:
         self.tx._session.refuse_unfit(self.tx._intent)
 
 
-def _gone(told: Sequence[Changed]) -> dict[str, dict[str, np.ndarray]]:
-    """By writer and key of a file the rows that go, as all tasks have told them."""
+def _gone(changed: Sequence[Changed]) -> dict[str, dict[str, np.ndarray]]:
+    """By writer and key of a file the rows that go, as all tasks have reported them."""
     import numpy as np
 
     found: dict[str, list[np.ndarray]] = {}
-    for one in told:
+    for one in changed:
         for file, bitmap in one.gone.items():
             found.setdefault(file, []).append(bitmap_rows(bitmap).astype(np.int64))
     by_writer: dict[str, dict[str, np.ndarray]] = {}
@@ -326,22 +325,17 @@ def _run(query: DataFrame, job: ChangeJob) -> list[Changed]:
         query = numbered(query)
         owner = F.substring_index(F.col(f"c{job.old[0]}"), "/", 1)
         query = query.sortWithinPartitions(F.coalesce(owner, F.lit(job.inserts)))
-    told = collected(query, partial(change_rows, job), weighed=True)  # a row may be any struct
-    return [pickle.loads(row["told"]) for row in told]
+    changed = collected(query, partial(change_rows, job), weighed=True)  # a row may be any struct
+    return [pickle.loads(row["message"]) for row in changed]
 
 
 def _refuse_lossy(schema: pa.Schema, statement: Statement) -> None:
-    """Refuse to write rows anew that Spark doesn't hold as they are."""
-
-    def is_finer(kind: pa.DataType) -> bool:
-        has_unit = kinds.is_timestamp(kind) or kinds.is_duration(kind) or kinds.is_time64(kind)
-        return bool(has_unit and kind.unit == "ns")
-
+    """Refuse to rewrite rows that Spark doesn't hold as they are."""
     for field in schema:
-        if any_part(field.type, is_finer):
+        if any_part(field.type, is_nanoseconds):
             raise InvalidSchema(
                 f"Column {field.name!r} is {field.type}, and Spark has no nanoseconds: "
-                f"{statement.command} would cut those of rows that it writes anew",
+                f"{statement.command} would cut those of rows that it rewrites",
                 key=field.name,
                 hint="Nothing was committed. Use catalog.update, or tx.upsert",
             )

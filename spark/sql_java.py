@@ -38,41 +38,14 @@ import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.util.WriteDeltaProjections;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
-import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.MetadataColumn;
-import org.apache.spark.sql.connector.catalog.NamespaceChange;
-import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
-import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
-import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
-import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
-import org.apache.spark.sql.connector.catalog.SupportsWrite;
-import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
-import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.Statistics;
-import org.apache.spark.sql.connector.read.SupportsReportStatistics;
-import org.apache.spark.sql.connector.write.DeltaWrite;
-import org.apache.spark.sql.connector.write.DeltaWriteBuilder;
-import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.RowLevelOperation;
-import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
-import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
-import org.apache.spark.sql.connector.write.RowLevelOperationTable;
-import org.apache.spark.sql.connector.write.SupportsDelta;
-import org.apache.spark.sql.connector.write.SupportsTruncate;
-import org.apache.spark.sql.connector.write.V1Write;
-import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.read.*;
+import org.apache.spark.sql.connector.write.*;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -241,7 +214,7 @@ public final class LakeCatalog implements StagingTableCatalog, SupportsNamespace
         if (!writes || table.namespace().length != 1) { throw readsOnly("attach it with writer="); }
         for (Object each : new String[] {"location", "external", "option.path"}) {
             if (properties.containsKey(each)) {
-                throw readsOnly("a table's files lie below its writer's prefix: leave LOCATION, "
+                throw readsOnly("a table's files are below its writer's prefix: leave LOCATION, "
                     + "EXTERNAL and the option path out");
             }
         }
@@ -459,7 +432,7 @@ public final class LakeOperation implements SupportsDelta, RowLevelOperationBuil
 
     public AskPython python() { return python; }
 
-    /** What Python is told of it: what is done to which table, at which cut. */
+    /** The words for Python: what is done to which table, at which cut. */
     public String[] words() { return words; }
 
     public RowLevelOperation.Command command() { return command; }
@@ -502,8 +475,8 @@ public final class LakeDelta implements DeltaWriteBuilder, DeltaWrite {
     public DeltaWrite build() { return this; }
 }
 
-// Planned in the place of Spark's own command. The condition is told as filters are; of a MERGE it
-// is that of the join, and says nothing of which rows go.
+// Planned in the place of Spark's own command. The condition is written as filters are; that of a
+// MERGE is the join's, and says nothing of which rows are deleted.
 public final class LakeStrategy extends SparkStrategy {
     private final SparkSession session;
 

@@ -142,7 +142,7 @@ class Watch:
                 return self
             self._begun_s = self._begun_s or SYSTEM.monotonic_s()
             if self._context is None:
-                self._counts = self._counts or _Counts(self._told)
+                self._counts = self._counts or _Counts(self._report)
                 self._spark.registerProgressHandler(self._counts)
             else:
                 self._ended = threading.Event()
@@ -170,11 +170,11 @@ class Watch:
             jobs = _Jobs(self._context, self.tag)
             while True:
                 last = ended.wait(_EVERY_S)
-                self._told(jobs.look())
+                self._report(jobs.look())
                 if last:
                     return
 
-    def _told(self, found: list[tuple[int, ...]]) -> None:
+    def _report(self, found: list[tuple[int, ...]]) -> None:
         """Tell of stages: of each, those of `_COUNTS`."""
         assert self._tell is not None
         tasks, done, running, failed = map(sum, zip(*found, (0, 0, 0, 0), strict=True))
@@ -216,8 +216,8 @@ class _Jobs:
 class _Counts:
     """What a server of Spark Connect tells of the queries of a session."""
 
-    def __init__(self, told: Callable[[list[tuple[int, ...]]], None]) -> None:
-        self._told = told
+    def __init__(self, report: Callable[[list[tuple[int, ...]]], None]) -> None:
+        self._report = report
         self._by_query: dict[str, list[tuple[int, ...]]] = {}
         self._guard = threading.Lock()
 
@@ -233,7 +233,7 @@ class _Counts:
             counts[-1] = (*counts[-1][:2], inflight_tasks, 0)
         with self._guard, contextlib.suppress(Exception):
             self._by_query[operation_id or ""] = counts
-            self._told([one for each in self._by_query.values() for one in each])
+            self._report([one for each in self._by_query.values() for one in each])
 
 
 @contextlib.contextmanager
@@ -243,7 +243,7 @@ def watched(
     """Watch some work.
 
     Args:
-        progress: Who is told; True: people, on stderr; False: nobody.
+        progress: A function to be called; True: a line on stderr; False: nothing.
         what: The work.
     """
     if not isinstance(progress, bool):
@@ -255,6 +255,6 @@ def watched(
         return
     with (
         Progress(what, asked=True) as shown,
-        Watch(spark, lambda told: shown.note(str(told)), what) as watch,
+        Watch(spark, lambda stages: shown.note(str(stages)), what) as watch,
     ):
         yield watch

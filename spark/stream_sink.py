@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from ..catalog.commit.distributed_write import begun, go_on, known_versions
 from ..errors import StreamLost, UsageError
 from .write_source import write_plan
-from .write_task import Job, Told, parts, run
+from .write_task import Job, Outcome, parts, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,16 +41,16 @@ MOST_APPLICATIONS: Final = 10_000
 
 @dataclass(frozen=True)
 class _Message(WriterCommitMessage):
-    """What a task tells.
+    """The message of a task.
 
     Attributes:
-        told: What it has written.
+        outcome: What it has written.
         app_id, batch: Of which batch of which query it is.
         known: The newest batch of it that was in the log when the transaction was begun.
         begun: The transaction.
     """
 
-    told: Told
+    outcome: Outcome
     app_id: str
     batch: int
     known: int
@@ -98,7 +98,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
             )
         number, known = int(batch), self._known.get(app_id, -1)
         if known >= number:
-            return _Message(Told(), app_id, number, known, self._begun)
+            return _Message(Outcome(), app_id, number, known, self._begun)
         meta = replace(self._job.share.meta, app_id=app_id, app_version=number)
         job = replace(self._job, share=replace(self._job.share, meta=meta))
         return _Message(run(job, iterator), app_id, number, known, self._begun)
@@ -133,10 +133,9 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
                 tx = writer.transaction(app_id, batchId)
             else:
                 base = first.begun.base._replace(app_version=first.known)
-                told = replace(first.begun, base=base)
-                tx = go_on(writer, told, app_id, batchId)
+                tx = go_on(writer, replace(first.begun, base=base), app_id, batchId)
             try:
-                rows = plan.sharing(tx).finish(parts(one.told for one in found)).rows_added
+                rows = plan.sharing(tx).finish(parts(one.outcome for one in found)).rows_added
             except BaseException:
                 tx.discard()
                 raise
@@ -168,5 +167,5 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
         )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Leave everything as it is: a commit that seemed to fail may stand. gc takes what no
-        commit names."""
+        """Leave everything as it is: a commit that seemed to fail may be in the log. gc takes what
+        no commit names."""

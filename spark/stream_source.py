@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _IDLE_US: Final = 3_600_000_000
 _ANEW: Final = (
     "Give the query a new checkpointLocation: without `since` it begins with the rows that are "
-    "there. `lakelog prune --keep-days` keeps what a stream may need that stands still for so long"
+    "there. `lakelog prune --keep-days` keeps what a stream needs that is idle for so long"
 )
 
 
@@ -62,8 +62,8 @@ class _Idle(NamedTuple):
     first_us: int
 
     def end(self, now_us: int) -> Cut:
-        """Where the stream stands: after an hour it goes on by a batch without rows, for the
-        commits between may be pruned one day."""
+        """The cut of the stream: after an hour it goes on by a batch without rows, for the commits
+        between may be pruned one day."""
         return self.until if now_us - self.first_us > _IDLE_US else self.since
 
 
@@ -311,7 +311,7 @@ def cut_after(since: Cut, commits: Iterable[Commit]) -> Cut:
 
 
 VERSION: Final = 1
-_AGAIN: Final = "Give the query a new checkpointLocation: it begins anew, where `since` says"
+_AGAIN: Final = "Give the query a new checkpointLocation: it begins again, where `since` says"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ class StreamOffset:
     Attributes:
         table: Which one is followed.
         feed: Whether changes are given, or rows that are appended.
-        at: Where the stream stands; None: it hasn't begun.
+        at: How far the stream is; None: it hasn't begun.
         begun: Of the first batch, where it began: of a time this is looked up once. None: with the
             rows that were there, or it isn't the first.
         since: Of a stream that hasn't begun, as the option says it.

@@ -1,6 +1,4 @@
-"""A table as a stream reads it: what was committed between two cuts, and what is kept of it for the
-next batch.
-"""
+"""A table as a stream reads it: what was committed between two cuts, kept for the next batch."""
 
 from __future__ import annotations
 
@@ -10,20 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ..catalog.changing import cut_of
 from ..catalog.format.cut import Cut, Position
 from ..catalog.parallel import parallel
-from ..catalog.read.appended import (
-    Existing,
-    appended,
-    commits_of,
-    key_error,
-)
-from ..catalog.read.changes import (
-    has_key,
-    logs_between,
-    refuse_about,
-    seen_in,
-    steps_of,
-    told,
-)
+from ..catalog.read.appended import Existing, appended, commits_of, key_error
+from ..catalog.read.changes import has_key, logs_between, refuse_about, seen_in, steps_of, told
 from ..catalog.read.commits_between import ABOUT
 from ..catalog.read.cut_tables import CutTables
 from ..catalog.read.file_parts import checked, projected
@@ -59,7 +45,7 @@ class FollowedTable:
     """Reads a table for a stream.
 
     Attributes:
-        told: The tables of the newest cut that was looked at: rows are told by its columns.
+        tables: Of the newest cut that was looked at: rows are given by its columns.
     """
 
     def __init__(self, asked: Followed) -> None:
@@ -69,7 +55,7 @@ class FollowedTable:
         self._kept: dict[tuple[str, Position], State] = {}
         self._logs: tuple[Cut, Cut, list[Between]] | None = None
         self._existing: tuple[Cut, Existing] | None = None
-        self.told = CutTables(asked.database, [])
+        self.tables = CutTables(asked.database, [])
 
     # --- Where there is something -----------------------------------------------------------------
 
@@ -101,7 +87,7 @@ class FollowedTable:
             self._heads
         ):
             self._heads = {state.writer: state for state in states}
-            self.told = CutTables(database, states)
+            self.tables = CutTables(database, states)
         return cut_of(database, states)
 
     def _others(self, known: Collection[str]) -> list[State]:
@@ -131,7 +117,7 @@ class FollowedTable:
             if head is None:
                 why = "isn't there any more"
             elif at.log is not None and head.log != at.log:
-                why = "was rebuilt or replaced, and its commits were numbered anew"
+                why = "was rebuilt or replaced, and its commits have other numbers"
             elif head.revision < at.revision:
                 why = f"ends at revision {head.revision} now"
             else:
@@ -223,7 +209,13 @@ class FollowedTable:
     ) -> list[Between]:
         catalog, table = self._catalog, self._asked.table
         return logs_between(
-            catalog.wide, catalog.ambient, before, after, told_by=self.told, table=table, only=only
+            catalog.wide,
+            catalog.ambient,
+            before,
+            after,
+            told_by=self.tables,
+            table=table,
+            only=only,
         )
 
     def changed(self, since: Cut, until: Cut, columns: Sequence[str]) -> list[InputPartition]:
@@ -268,7 +260,7 @@ class FollowedTable:
         """
         existing = self.existing(cut)
         stop = existing.files.num_rows if end is None else end
-        found, schemas = existing.steps(start, stop, self.told)
+        found, schemas = existing.steps(start, stop, self.tables)
         return self._tasks(found, lambda _: schemas, columns)
 
     def _tasks(
@@ -277,7 +269,7 @@ class FollowedTable:
         steps = list(found.steps)
         if not steps:
             return []
-        projection = told(self.told, self._asked.table, seen, columns)
+        projection = told(self.tables, self._asked.table, seen, columns)
         return step_tasks(found._replace(steps=steps), projection)
 
     # --- Columns ----------------------------------------------------------------------------------
@@ -290,7 +282,7 @@ class FollowedTable:
             SchemaConflict: Its files have none in common.
         """
         try:
-            now = _schema_of(self._asked, self.told)
+            now = _schema_of(self._asked, self.tables)
         except TableNotFound:
             return
         had, has = ({f.name: f.dataType for f in each.fields} for each in (schema, now))
@@ -306,8 +298,8 @@ class FollowedTable:
                 f"Table {self._asked.table!r} has other columns than when the stream was loaded: "
                 f"{'; '.join([*came, *went, *other])}",
                 key=self._asked.table,
-                hint="Load the stream anew and start the query with the same checkpointLocation: "
-                "it goes on where it stands, with the columns of today. columns= keeps to some",
+                hint="Load the stream again and start the query with the same checkpointLocation: "
+                "it goes on where it is, with the columns of today. columns= keeps to some",
             )
 
 

@@ -223,10 +223,10 @@ public final class StoreBySettings extends FilterFileSystem {
             settings.setBoolean(name + ".disable.cache", true);
         }
         if (!isFound) { return; }
-        TreeMap told = new TreeMap(settings.getPropsWithPrefix("fs.s3a."));
-        told.put(" own", new TreeMap(settings.getPropsWithPrefix("lakelog.own.")));
-        told.put(" keys", settings.get("hadoop.security.credential.provider.path", ""));
-        String all = told.toString();
+        TreeMap own = new TreeMap(settings.getPropsWithPrefix("fs.s3a."));
+        own.put(" own", new TreeMap(settings.getPropsWithPrefix("lakelog.own.")));
+        own.put(" keys", settings.get("hadoop.security.credential.provider.path", ""));
+        String all = own.toString();
         byte[] digest = MessageDigest.getInstance("SHA-256").digest(
             all.getBytes(StandardCharsets.UTF_8));
         settings.set(KeptStores.SETTINGS, new BigInteger(1, digest).toString(16));

@@ -15,84 +15,6 @@ STREAM_SINK: Final = (4, 1)
 STREAM_SOURCE: Final = (4, 2)
 
 
-def check_version(version: str) -> None:
-    """Refuse a Spark that is too old.
-
-    Args:
-        version: Of PySpark, which is that of the session.
-    Raises:
-        SparkUnsupported: It lacks what reading and writing need.
-    """
-    if is_older(version, OLDEST):
-        raise SparkUnsupported(
-            f"Spark {version} can neither read nor write lakes: it lacks the data sources in "
-            "Python by which lakelog reads files with deleted rows and writes, and the classes "
-            "that its index of files and its SQL catalog stand on",
-            key=version,
-            hint="Use Spark 4.0 or newer; with an older one "
-            "spark.createDataFrame(catalog.snapshot(database).to_pandas(table)) gives the rows",
-        )
-
-
-def check_no_columns(version: str) -> None:
-    """Refuse rows without columns on a Spark that takes none from a source in Python.
-
-    Args:
-        version: As for `check_version`.
-    Raises:
-        SparkUnsupported: It would count none.
-    """
-    if is_older(version, NO_COLUMNS):
-        raise SparkUnsupported(
-            f"Spark {version} loses all rows without columns that a source in Python gives it",
-            key=version,
-            hint="Use Spark 4.1 or later, or ask for a column",
-        )
-
-
-def check_stream_source(version: str) -> None:
-    """Refuse a stream from a table on a Spark whose streams can't follow one.
-
-    Args:
-        version: As for `check_version`.
-    Raises:
-        SparkUnsupported: It tells a source in Python neither where a batch begins nor how much it
-            may have.
-    """
-    if is_older(version, STREAM_SOURCE):
-        raise SparkUnsupported(
-            f"Spark {version} can't stream from a table: it tells a source in Python neither where "
-            "a batch begins nor how much it may have, and has no availableNow for it",
-            key=version,
-            hint="Use Spark 4.2 or later; an older one has streams into tables, and "
-            "lakelog.spark.changes(...) gives what was committed since a job last asked",
-        )
-
-
-def check_stream_sink(version: str) -> None:
-    """Refuse a stream into a table on a Spark that hands a sink in Python no Arrow.
-
-    Args:
-        version: As for `check_version`.
-    Raises:
-        SparkUnsupported: It does.
-    """
-    if is_older(version, STREAM_SINK):
-        raise SparkUnsupported(
-            f"Spark {version} can't stream into a table by format('lakelog'): it hands a sink in "
-            "Python no Arrow",
-            key=version,
-            hint="Use Spark 4.1 or later; an older one has foreachBatch, with "
-            "lakelog.spark.write(..., app_id=..., app_version=batch) in it each batch comes once",
-        )
-
-
-def is_older(version: str, than: tuple[int, int]) -> bool:
-    """Whether a version is before the first one with these numbers; one without numbers isn't."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return numbers is not None and tuple(map(int, numbers.groups())) < than
-
-
 def check_spark() -> None:
     """`check_version` of the PySpark that is installed.
 
@@ -102,3 +24,73 @@ def check_spark() -> None:
     import pyspark
 
     check_version(pyspark.__version__)
+
+
+def check_version(version: str) -> None:
+    """Refuse a Spark that is too old.
+
+    Args:
+        version: Of PySpark, which is that of the session.
+    Raises:
+        SparkUnsupported: It lacks what reading and writing need.
+    """
+    _refuse_older(
+        version, OLDEST,
+        "can neither read nor write lakes: it lacks the data sources in Python by which lakelog "
+        "reads files with deleted rows and writes, and the classes that its index of files and its "
+        "SQL catalog are made of",
+        "with an older one spark.createDataFrame(catalog.snapshot(database).to_pandas(table)) "
+        "gives the rows",
+    )  # fmt: skip
+
+
+def check_no_columns(version: str) -> None:
+    """Refuse rows without columns on a Spark that takes none from a source in Python.
+
+    Raises:
+        SparkUnsupported: It would count none.
+    """
+    what = "loses all rows without columns that a source in Python gives it"
+    _refuse_older(version, NO_COLUMNS, what, "or ask for a column")
+
+
+def check_stream_source(version: str) -> None:
+    """Refuse a stream from a table on a Spark whose streams can't follow one.
+
+    Raises:
+        SparkUnsupported: It tells a source in Python neither where a batch begins nor how much it
+            may have.
+    """
+    _refuse_older(
+        version, STREAM_SOURCE,
+        "can't stream from a table: it tells a source in Python neither where a batch begins nor "
+        "how much it may have, and has no availableNow for it",
+        "an older one has streams into tables, and lakelog.spark.changes(...) gives what was "
+        "committed since a job last asked",
+    )  # fmt: skip
+
+
+def check_stream_sink(version: str) -> None:
+    """Refuse a stream into a table on a Spark that gives a sink in Python no Arrow.
+
+    Raises:
+        SparkUnsupported: It does.
+    """
+    _refuse_older(
+        version, STREAM_SINK,
+        "can't stream into a table by format('lakelog'): it hands a sink in Python no Arrow",
+        "an older one has foreachBatch, with lakelog.spark.write(..., app_id=..., "
+        "app_version=batch) in it each batch is committed once",
+    )  # fmt: skip
+
+
+def _refuse_older(version: str, than: tuple[int, int], what: str, else_: str) -> None:
+    if is_older(version, than):
+        hint = f"Use Spark {than[0]}.{than[1]} or later; {else_}"
+        raise SparkUnsupported(f"Spark {version} {what}", key=version, hint=hint)
+
+
+def is_older(version: str, than: tuple[int, int]) -> bool:
+    """Whether a version is before the first one with these numbers; one without numbers isn't."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and tuple(map(int, numbers.groups())) < than

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ..catalog.commit.distributed_write import Sharing
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
-from .access import Access
+from .access import Access, refuse_memory
 from .arrow_types import arrow_schema
 from .row_batches import LargeRow, collected, must_be_weighed, numbered
 from .source_options import json_text
@@ -43,7 +43,7 @@ class Written:
     """What a write did.
 
     Attributes:
-        commit_info: Where it stands in the log; None if there was nothing to commit.
+        commit_info: The commit; None if there was nothing to commit.
         skipped: Whether this version of the application, or a later one, was committed before:
             nothing was written.
         files: Paths of the new files, relative to `<writer>/<database>/`.
@@ -138,8 +138,8 @@ def write(
                 )  # fmt: skip
                 job = Job(catalog.url, json_text(access.task_options()), sharing.share)
                 with watched(spark, progress, f"writing {table}") as watch, watch.tagged():
-                    told = collected(frame, partial(as_batches, job), weighed=weighed)
-                done = sharing.finish(parts(pickle.loads(row["told"]) for row in told))
+                    messages = collected(frame, partial(as_batches, job), weighed=weighed)
+                done = sharing.finish(parts(pickle.loads(row["message"]) for row in messages))
             except LargeRow:
                 tx.discard()  # another transaction: tasks of this one have left files behind
                 weighed = True
@@ -153,20 +153,6 @@ def write(
 def tx_is_done(tx: Transaction) -> bool:
     """Whether the log has the transaction's version of its application, or a later one."""
     return bool(tx._intent.app_id) and tx._base.app_version >= tx._intent.app_version
-
-
-def refuse_memory(url: str) -> None:
-    """Refuse a store that other processes can't see.
-
-    Raises:
-        UsageError: It is one.
-    """
-    if url.startswith("memory:"):
-        raise UsageError(
-            f"Spark can't write to {url}: its tasks are other processes, which don't see it",
-            key=url,
-            hint="Give a folder or a bucket that all executors reach",
-        )
 
 
 def _committed(tx: Transaction, done: Replaced) -> Written:

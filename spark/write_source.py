@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -18,10 +18,11 @@ from ..catalog.catalog import open_catalog
 from ..catalog.commit.distributed_write import Begun, Sharing, begun, go_on
 from ..catalog.data.parquet import FILE_BYTES
 from ..errors import UsageError
+from .access import refuse_memory
 from .arrow_types import arrow_schema
 from .source_options import flag, json_object, names, need, number, refuse_unknown
-from .write import refuse_memory, tx_is_done
-from .write_task import Job, Told, parts, run
+from .write import tx_is_done
+from .write_task import Job, Outcome, parts, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ..catalog.catalog import Catalog
     from ..catalog.commit.transaction import Transaction
     from ..catalog.commit.writer import Writer
 
@@ -37,25 +37,22 @@ OPTIONS: Final = (
     "database", "table", "writer", "where", "partitionBy", "targetFileSizeBytes", "bloom", "appId",
     "appVersion", "shared", "storageOptions", "path",
 )  # fmt: skip
-_EXAMPLES: Final = {
-    "database": "weather",
-    "table": "hourly",
-    "writer": "spark-nightly",
-}
+_EXAMPLES: Final = {"database": "weather", "table": "hourly", "writer": "spark-nightly"}
 
 
 @dataclass(frozen=True)
 class _Message(WriterCommitMessage):
-    told: Told
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What is to be written, as the options say it. Never shows what opens the store.
+    """A write, as in the options. Never shows what opens the store.
 
     Attributes:
-        schema: Of the data, packed.
+        schema: Of the data.
         overwrite: Whether rows are replaced.
+        how: Further options of `Sharing`.
     """
 
     url: str
@@ -65,10 +62,7 @@ class WritePlan:
     table: str
     schema: pa.Schema
     overwrite: bool
-    where: str | None
-    partition_by: tuple[str, ...] | None
-    bloom: tuple[str, ...]
-    file_bytes: int
+    how: Mapping[str, Any]
     app_id: str | None
     app_version: int | None
     shared: bool
@@ -77,16 +71,11 @@ class WritePlan:
         return f"WritePlan({self.url!r}, {self.writer!r}, {self.database!r}, {self.table!r})"
 
     def opened(self) -> Writer:
-        return self._catalog().writer(self.writer, self.database, shared=self.shared)
-
-    def _catalog(self) -> Catalog:
-        return open_catalog(self.url, json.loads(self.storage_options))
+        catalog = open_catalog(self.url, json.loads(self.storage_options))
+        return catalog.writer(self.writer, self.database, shared=self.shared)
 
     def sharing(self, tx: Transaction) -> Sharing:
-        return Sharing(
-            tx, self.table, self.schema, partition_by=self.partition_by, overwrite=self.overwrite,
-            where=self.where, file_bytes=self.file_bytes, bloom=self.bloom,
-        )  # fmt: skip
+        return Sharing(tx, self.table, self.schema, overwrite=self.overwrite, **self.how)
 
 
 class LakelogWriter(DataSourceArrowWriter):
@@ -119,7 +108,7 @@ class LakelogWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return _Message(Told() if self._job is None else run(self._job, iterator))
+        return _Message(Outcome() if self._job is None else run(self._job, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what all tasks have written.
@@ -128,7 +117,7 @@ class LakelogWriter(DataSourceArrowWriter):
             What `lakelog.spark.write` raises when it commits.
         """
         plan = self._plan
-        found = parts(one.told for one in messages if isinstance(one, _Message))
+        found = parts(one.outcome for one in messages if isinstance(one, _Message))
         with plan.opened() as writer:
             if self._begun is None:
                 tx = writer.transaction(plan.app_id, plan.app_version)
@@ -148,8 +137,8 @@ class LakelogWriter(DataSourceArrowWriter):
             )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave everything as it is: a commit that seemed to fail may stand. gc takes what no
-        commit names."""
+        """Leave everything as it is: a commit that seemed to fail may be in the log. gc takes what
+        no commit names."""
 
 
 def write_plan(
@@ -183,23 +172,14 @@ def write_plan(
     secret = options.get("storageOptions") or "{}"
     catalog = open_catalog(url, json_object("storageOptions", secret))
     refuse_memory(catalog.url)
-    by = options.get("partitionBy")
-    version = options.get("appVersion")
+    further = {
+        "where": where,
+        "partition_by": names(options, "partitionBy"),
+        "bloom": names(options, "bloom") if options.get("bloom") else (),
+        "file_bytes": number(options, "targetFileSizeBytes", FILE_BYTES),
+    }
+    version = number(options, "appVersion", 0) if "appVersion" in options else None
     return WritePlan(
-        url=catalog.url,
-        storage_options=secret,
-        writer=writer,
-        database=database,
-        table=table,
-        schema=arrow_schema(schema),
-        overwrite=overwrite,
-        where=where,
-        partition_by=None if by is None else tuple(names(by, "partitionBy")),
-        bloom=tuple(names(options.get("bloom") or "[]", "bloom")),
-        file_bytes=number(
-            options.get("targetFileSizeBytes", str(FILE_BYTES)), "targetFileSizeBytes"
-        ),
-        app_id=options.get("appId"),
-        app_version=None if version is None else number(version, "appVersion"),
-        shared=flag(options, "shared"),
-    )
+        catalog.url, secret, writer, database, table, arrow_schema(schema), overwrite, further,
+        options.get("appId"), version, flag(options, "shared"),
+    )  # fmt: skip

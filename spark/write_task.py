@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What all tasks of one write are told. Never shows what opens the store."""
+    """The input of all tasks of one write. Never shows what opens the store."""
 
     url: str
     storage_options: str
@@ -44,14 +44,14 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a task tells: what it has written, or why that can't be."""
+class Outcome:
+    """The outcome of a task: what it has written, or why that can't be."""
 
     part: Part | None = None
     error: LakelogError | None = None
 
 
-def run(job: Job, batches: Iterable[pa.RecordBatch]) -> Told:
+def run(job: Job, batches: Iterable[pa.RecordBatch]) -> Outcome:
     """Write the rows of the task that this process is.
 
     Raises:
@@ -68,27 +68,27 @@ def run(job: Job, batches: Iterable[pa.RecordBatch]) -> Told:
             store, job.share, rows, task=context.partitionId(), attempt=context.taskAttemptId()
         )
     except (UsageError, SchemaConflict) as error:
-        return Told(error=error)
-    return Told(part=part)
+        return Outcome(error=error)
+    return Outcome(part=part)
 
 
 def as_batches(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`run`, as `DataFrame.mapInArrow` calls it: one row of one column comes back."""
-    told = pickle.dumps(run(job, batches))
-    yield pa.RecordBatch.from_arrays([pa.array([told], pa.binary())], names=["told"])
+    packed = pickle.dumps(run(job, batches))
+    yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["message"])
 
 
-def parts(found: Iterable[Told]) -> list[Part]:
+def parts(found: Iterable[Outcome]) -> list[Part]:
     """What all tasks have written.
 
     Raises:
-        LakelogError: What the first of those told that could not.
+        LakelogError: The error of the first that could not.
     """
-    told = list(found)
-    for one in told:
+    outcomes = list(found)
+    for one in outcomes:
         if one.error is not None:
             raise one.error
-    return [one.part for one in told if one.part is not None]
+    return [one.part for one in outcomes if one.part is not None]
 
 
 # --- Changes of rows ------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ _REINSERT: Final = 4
 
 @dataclass(frozen=True)
 class ChangeJob:
-    """What all tasks of one statement are told.
+    """The input of all tasks of one statement.
 
     Attributes:
         jobs: By writer how rows that come to its log are written; empty: none come.
@@ -120,14 +120,14 @@ class ChangeJob:
 
 @dataclass(frozen=True)
 class Changed:
-    """What a task tells.
+    """The outcome of a task that changes rows.
 
     Attributes:
         written: By writer.
         gone: By file a bitmap of the rows that go.
     """
 
-    written: Mapping[str, Told]
+    written: Mapping[str, Outcome]
     gone: Mapping[str, bytes]
 
 
@@ -138,14 +138,14 @@ def change_rows(job: ChangeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[p
         batches: Of the query; rows that come to one log one after the other.
     """
     gone: dict[str, list[np.ndarray]] = defaultdict(list)
-    written: dict[str, Told] = {}
+    written: dict[str, Outcome] = {}
     for writer, some in groupby(_by_owner(job, batches, gone), key=lambda pair: pair[0]):
         if writer in written:
             raise AssertionError(f"rows of {writer} come twice")
         written[writer] = run(job.jobs[writer], (batch for _, batch in some))
     bitmaps = {file: _bitmap(file, rows) for file, rows in gone.items()}
     packed = pickle.dumps(Changed(written, bitmaps))
-    yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["told"])
+    yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["message"])
 
 
 def _by_owner(

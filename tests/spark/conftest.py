@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
-    from lakelog.spark.known_files import KnownFile
+    from lakelog.testing.known_files import KnownFile
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ def settings(spark: SparkSession) -> Iterator[Callable[[str, object], None]]:
 def write(tmp_path: Path) -> Callable[..., KnownFile]:
     """`write(name, table)` writes a Parquet file under the test folder: its path and its size."""
 
-    from lakelog.spark.known_files import KnownFile
+    from lakelog.testing.known_files import KnownFile
 
     def write_file(name: str, table: pa.Table, **options: object) -> KnownFile:
         path = tmp_path / name

@@ -23,10 +23,10 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 import pyarrow as pa, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from lakelog.errors import InvalidSchema
-from lakelog.spark.known_files import KnownFile, known_files
+from lakelog.testing.known_files import KnownFile, known_files
 from lakelog.spark.file_groups import FileGroup
 from lakelog.spark.native import read_files
-from lakelog.spark.hadoop import supports_url
+from lakelog.spark.access import supports_url
 
 url, events, *paths = sys.argv[1:]
 os.makedirs(events)

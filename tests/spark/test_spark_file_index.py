@@ -11,7 +11,7 @@ import pytest
 from lakelog.errors import SparkUnsupported
 from lakelog.spark import file_index, jvm
 from lakelog.spark.arrow_types import spark_schema
-from lakelog.spark.known_files import KnownFile, known_files
+from lakelog.testing.known_files import KnownFile, known_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import lakelog
 import pytest
 from lakelog.errors import AccessDenied, SparkUnsupported
-from lakelog.spark.access import Access, Identity, S3Settings
-from lakelog.spark.hadoop import bucket_options
+from lakelog.spark.access import Access, Identity, S3Settings, bucket_options
 
 if TYPE_CHECKING:
     from pathlib import Path

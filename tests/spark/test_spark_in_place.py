@@ -88,7 +88,7 @@ def test_in_another_bucket(spark, tmp_path: Path, out: Path, moto, monkeypatch) 
 
 
 def _has_s3(spark: Any) -> bool:
-    from lakelog.spark.hadoop import supports_url
+    from lakelog.spark.access import supports_url
 
     return supports_url(spark, "s3://b")
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakelog.errors import SparkOutOfMemory
 from lakelog.spark import native
 from lakelog.spark.file_groups import FileGroup
-from lakelog.spark.known_files import KnownFile, known_files
+from lakelog.testing.known_files import KnownFile, known_files
 from lakelog.spark.session import session
 
 def other_road(*_, **__):

@@ -11,8 +11,8 @@ import pytest
 from lakelog.errors import InvalidPath, InvalidSchema, SparkUnsupported
 from lakelog.spark import file_index, native
 from lakelog.spark.file_groups import FileGroup
-from lakelog.spark.known_files import known_files
 from lakelog.spark.native import _ColumnPlan, _without_clashes, read_files
+from lakelog.testing.known_files import known_files
 from pyspark.sql.types import LongType
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from lakelog.spark.hadoop import hadoop_scheme, supports_url
-from lakelog.spark.known_files import KnownFile, hadoop_files, known_files, paths_of
+from lakelog.spark.access import hadoop_scheme, supports_url
+from lakelog.spark.file_groups import hadoop_files, paths_of
 from lakelog.spark.session import _python_of_tasks, session
+from lakelog.testing.known_files import KnownFile, known_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +121,7 @@ def test_no_pyspark(tmp_path):
 def test_importing_the_modules_needs_no_pyspark(tmp_path):
     (tmp_path / "pyspark.py").write_text("raise ImportError('not here')\n")
     code = (
-        "import lakelog.spark.session, lakelog.spark.native, lakelog.spark.hadoop, sys;"
+        "import lakelog.spark.session, lakelog.spark.native, lakelog.spark.access, sys;"
         "assert 'py4j' not in sys.modules; print('fine')"
     )
     assert run(code, PYTHONPATH=str(tmp_path)).stdout == "fine\n"

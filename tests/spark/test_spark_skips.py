@@ -18,7 +18,7 @@ from lakelog.errors import LakelogError
 from lakelog.spark import file_index
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.filters import FileSkipper
-from lakelog.spark.known_files import known_files
+from lakelog.testing.known_files import known_files
 from own_files import add_own
 
 FILES = 12

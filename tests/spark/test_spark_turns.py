@@ -67,7 +67,7 @@ def test_rows_are_weighed_whatever_another_thread_has_spark_do(spark):
 
     def count(batches):
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"told": [str(batch.num_rows).encode()]})
+            yield pa.RecordBatch.from_pydict({"message": [str(batch.num_rows).encode()]})
 
     small = spark.range(0, 1, 1, 1)
     large = spark.range(0, BATCH_ROWS, 1, 1).selectExpr("array(repeat('x', 6000)) AS many")
@@ -86,7 +86,7 @@ def test_rows_are_weighed_whatever_another_thread_has_spark_do(spark):
         collected(small, count, weighed=False)  # of the same kind: it takes nothing away
         assert turns(spark)._inside == 1
         assert spark.conf.get(ROWS_SETTING) == str(BATCH_ROWS)
-        sizes = [int(row["told"]) for row in collected(large, count, weighed=True)]
+        sizes = [int(row["message"]) for row in collected(large, count, weighed=True)]
         beside.result(60)
     assert sum(sizes) == BATCH_ROWS
     assert max(sizes) < BATCH_ROWS

@@ -22,8 +22,8 @@ from lakelog.spark.arrow_types import (
     storage,
 )
 from lakelog.spark.file_groups import FileGroup
-from lakelog.spark.known_files import KnownFile, known_files
 from lakelog.spark.native import read_files
+from lakelog.testing.known_files import KnownFile, known_files
 from newer_spark import TIMES_OF_DAY, needs
 
 D = decimal.Decimal

@@ -12,7 +12,7 @@ def test_an_old_spark_is_told_what_it_lacks(version):
     with pytest.raises(SparkUnsupported, match="lacks the data sources in Python") as error:
         check_version(version)
     assert version in str(error.value)
-    assert "Spark 4.0 or newer" in str(error.value)
+    assert "Spark 4.0 or later" in str(error.value)
 
 
 @pytest.mark.parametrize("version", ["4.0.0", "4.3.0", "4.10.2", "5.0.0.dev1", "4.1.0-preview2"])

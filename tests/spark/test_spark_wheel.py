@@ -23,7 +23,7 @@ import lakelog
 import pyarrow as pa, pyarrow.parquet as pq
 from lakelog.spark.arrow_types import spark_schema
 from lakelog.spark.file_index import relation
-from lakelog.spark.known_files import KnownFile, known_files
+from lakelog.testing.known_files import KnownFile, known_files
 from lakelog.spark.session import session
 assert lakelog.__file__.startswith(sys.argv[2]), lakelog.__file__
 
