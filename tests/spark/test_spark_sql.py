@@ -259,7 +259,7 @@ def test_a_table_is_made_of_a_query(spark, lake):
     with pytest.raises(Exception, match="partitioned by columns"):
         spark.sql("CREATE TABLE lake.weather.b PARTITIONED BY (bucket(2, a)) AS SELECT 1 AS a")
     for elsewhere in (f"LOCATION '{lake.url}/x'", f"USING parquet OPTIONS (path '{lake.url}/x')"):
-        with pytest.raises(Exception, match="lie below its writer's prefix"):
+        with pytest.raises(Exception, match="are below its writer's prefix"):
             spark.sql(f"CREATE TABLE lake.weather.b {elsewhere} AS SELECT 1 AS a")
     with pytest.raises(Exception, match="leave LOCATION, EXTERNAL"):
         spark.sql("CREATE EXTERNAL TABLE lake.weather.b USING parquet AS SELECT 1 AS a")
