@@ -274,7 +274,6 @@ def destination_error(error: _E, where: str) -> _E:
 
 # --- Copying --------------------------------------------------------------------------------------
 
-
 _READ_AT_ONCE: Final = 16  # transactions; one at a time where they are large
 _LARGE_BYTES: Final = 16 << 20
 _MOST_COMMITS: Final = 256  # of one range

@@ -388,7 +388,6 @@ def _warn(error: StorageError) -> None:
 
 # --- One place ------------------------------------------------------------------------------------
 
-
 # Storage options that name a server or an account on it, at any depth. Others, such as credentials,
 # don't make another place of it.
 _SERVERS: Final = frozenset({"endpoint_url", "endpoint", "account_name", "account_host"})

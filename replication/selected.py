@@ -416,7 +416,6 @@ def _read(log: LogReader, tables: Sequence[str]) -> ReplicaLog:
 
 # --- A source that was set back -------------------------------------------------------------------
 
-
 SOURCE: Final = "source"  # of a summary: the token of the source's cut
 _FIRST_LOOK: Final = 16  # commits
 _WIDER: Final = 8  # times

@@ -109,7 +109,6 @@ def refuse_memory(url: str) -> None:
 
 # --- Settings of one read -------------------------------------------------------------------------
 
-
 _SALT = secrets.token_bytes(32)
 
 
@@ -158,7 +157,6 @@ def _identified(places: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 # --- Credentials ----------------------------------------------------------------------------------
-
 
 # Machines and containers that have a role of their own renew it by themselves, in S3A as well.
 _RENEWED_THERE: Final = ("iam-role", "container-role")
@@ -313,7 +311,6 @@ class _Settings:
 
 # --- Hadoop's connectors --------------------------------------------------------------------------
 
-
 _HADOOP_NAMES = {
     "local": ("file",),
     "s3": ("s3", "s3a"),  # `s3` first: on EMR it is a connector of its own
@@ -368,7 +365,6 @@ def _has_connector(spark: SparkSession, scheme: str) -> bool:
 
 
 # --- Storage options ------------------------------------------------------------------------------
-
 
 OWN_CREDENTIALS = "lakelog.own.credentials."
 """With a bucket behind it: a key store that the session names is not asked for that bucket."""

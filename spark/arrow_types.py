@@ -238,7 +238,6 @@ def _is_direct_struct(physical: pa.DataType, target: pa.DataType) -> bool:
 
 # --- Casts in Spark -------------------------------------------------------------------------------
 
-
 _DIGITS = {
     pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19,
     pa.uint8(): 3, pa.uint16(): 5, pa.uint32(): 10, pa.uint64(): 20,

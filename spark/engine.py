@@ -227,7 +227,6 @@ def _options(url: str, given: Options) -> Callable[[], Options]:
 
 # --- Tasks ----------------------------------------------------------------------------------------
 
-
 _PLACES = 8  # whose stores a worker keeps open
 
 
@@ -287,7 +286,6 @@ def _opened(openings: bytes) -> Sequence[WideStore]:
 
 
 # --- Serialization --------------------------------------------------------------------------------
-
 
 unpack = pickle.loads
 

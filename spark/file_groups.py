@@ -173,7 +173,6 @@ def _bytes_of(texts: pa.StringArray) -> tuple[memoryview | bytes, np.ndarray]:
 
 # --- Groups ---------------------------------------------------------------------------------------
 
-
 _YEARS: Final = range(1, 10_000)  # that Spark and Arrow spell alike
 MAX_GROUPS: Final = 200  # relations in one union; planning takes a few ms for each
 
@@ -325,7 +324,6 @@ def _year(value: pa.Scalar) -> int:
 
 
 # --- Partition columns ----------------------------------------------------------------------------
-
 
 _MAX_COLUMNS: Final = 32
 _MAX_SHARES: Final = 8  # each a relation of its own

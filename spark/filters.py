@@ -176,7 +176,6 @@ def _value(written: Any, kind: pa.DataType | None) -> Value:
 
 # --- Skipping files -------------------------------------------------------------------------------
 
-
 # The planner asks from threads of several queries; what a log knows is loaded when it is asked for.
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -222,7 +221,6 @@ class FileSkipper(JavaFunction):
 
 
 # --- Exact predicates -----------------------------------------------------------------------------
-
 
 _COMPARISONS: Final = ("=", "<", "<=", ">", ">=")
 _EPOCH: Final = dt.date(1970, 1, 1)

@@ -118,7 +118,6 @@ class JavaBiFunction:
 
 # --- Errors ---------------------------------------------------------------------------------------
 
-
 _NO_MEMORY: Final = "java.lang.OutOfMemoryError"
 _OTHER_INSIDE: Final = {
     "java.lang.LinkageError",

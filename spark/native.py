@@ -287,7 +287,6 @@ def _empty(spark: SparkSession, request: _Request) -> DataFrame:
 
 # --- Relations by paths ---------------------------------------------------------------------------
 
-
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 # Spark makes a task of each path, up to this number. Ten thousand tasks cost twenty times the
 # listing itself.
@@ -367,7 +366,6 @@ def _few_listing_tasks(spark: SparkSession) -> Iterator[None]:
 
 
 # --- What the reader would mix up -----------------------------------------------------------------
-
 
 _CASE = "spark.sql.caseSensitive"
 _TIME = "spark.sql.timeType.enabled"

@@ -323,7 +323,6 @@ def _point_text(since: AsOf) -> str:
 
 # --- The data source ------------------------------------------------------------------------------
 
-
 _REDACTED = "spark.sql.redaction.options.regex"
 _SECRETS = "(?i)(storage|location)options"
 # The event log and the UI of a server of Connect show its requests line by line; each option there

@@ -175,7 +175,6 @@ def json_text(given: Mapping[str, Any]) -> str:
 
 # --- Streams and changes --------------------------------------------------------------------------
 
-
 MAX_FILES: Final = 1_000
 _COMMON: Final = (
     "database", "table", "since", "readChangeFeed", "net", "columns", "storageOptions",

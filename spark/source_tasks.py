@@ -126,7 +126,6 @@ def share(
 
 # --- Rows that came or went -----------------------------------------------------------------------
 
-
 # Of a step all but its file: writer, which file, sign, before, after, stamp, place.
 _Step = tuple[str, object, int, "Seen", "Seen", "Stamp", int | None]
 

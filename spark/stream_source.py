@@ -309,7 +309,6 @@ def cut_after(since: Cut, commits: Iterable[Commit]) -> Cut:
 
 # --- Offsets --------------------------------------------------------------------------------------
 
-
 VERSION: Final = 1
 _AGAIN: Final = "Give the query a new checkpointLocation: it begins again, where `since` says"
 

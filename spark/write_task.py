@@ -93,7 +93,6 @@ def parts(found: Iterable[Outcome]) -> list[Part]:
 
 # --- Changes of rows ------------------------------------------------------------------------------
 
-
 # What Spark says of a row, in the first column of its query (RowDeltaUtils).
 _DELETE: Final = 1
 _UPDATE: Final = 2

@@ -220,7 +220,6 @@ class Store(ABC):
 
 # --- The store's own clock ------------------------------------------------------------------------
 
-
 # BOOTTIME goes on while a laptop or a virtual machine sleeps.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -459,7 +459,6 @@ def _all_before(folder: str, after: str) -> bool:
 
 # --- System calls, each with what is easily forgotten about it ------------------------------------
 
-
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 TMP_NAME_BYTES = 12

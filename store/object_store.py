@@ -531,7 +531,6 @@ def _secrets(value: Any, *, inside: bool) -> Iterator[str]:
 
 # --- Retries --------------------------------------------------------------------------------------
 
-
 _random = secrets.SystemRandom()
 REPEATED = "_lakelog_repeated"  # set on an error that ended a second or later attempt
 
@@ -590,7 +589,6 @@ async def retry(
 
 
 # --- Many requests at a time ----------------------------------------------------------------------
-
 
 U = TypeVar("U")
 

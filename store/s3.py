@@ -216,7 +216,6 @@ BackendStore = S3Store
 
 # --- Listings -------------------------------------------------------------------------------------
 
-
 _EVENT = "before-parse.s3.ListObjectsV2"
 
 
