@@ -94,7 +94,7 @@ def _numeric(value: Any) -> Any:
     if isinstance(value, list):
         return [_numeric(inner) for inner in value]
     if isinstance(value, Number):
-        return int(value) if _is_integer(value.decode()) else float(value)
+        return int(value) if len(value) <= 20 and _is_integer(value.decode()) else float(value)
     return value
 
 
@@ -150,7 +150,8 @@ class TextTypes:
         real, large = self.ruled_out.get("int64"), self.ruled_out.get("double")
         are_numbers = self._are_numbers or "number" in self._possible
         if are_numbers and real is not None and large is not None:
-            is_int64 = _is_integer(large.value) and -_INT64 <= int(large.value) < _INT64
+            whole = large.value.strip()  # Python converts no integer of thousands of digits
+            is_int64 = len(whole) <= 20 and _is_integer(whole) and -_INT64 <= int(whole) < _INT64
             if is_int64 and not _is_integer(real.value):
                 return (_TYPES["double"], real), (_TYPES["int64"], large)
         return pa.string()

@@ -28,6 +28,7 @@ FOUND = {
     "an integer that a double holds": ([str(BIG), "1.5"], pa.float64(), [float(BIG), 1.5]),
     "large integers": ([str(BIG + 1), "1"], pa.int64(), [BIG + 1, 1]),
     "huge integers": ([str(2**63), "1"], pa.string(), [str(2**63), "1"]),
+    "thousands of digits": (["9" * 5000, "1.5"], pa.string(), ["9" * 5000, "1.5"]),
     "exponents": (["1e5", "2"], pa.float64(), [1e5, 2.0]),
     "too large": (["1e400", "2"], pa.string(), ["1e400", "2"]),
     "hexadecimal": (["0x10", "2"], pa.string(), ["0x10", "2"]),
@@ -86,6 +87,7 @@ CONFLICTS = {
     "dates beside zones": ("2024-01-01", "2024-01-01T10:00Z", "timestamp[us]",
                            "timestamp[us, tz=UTC]"),
     "large integers": ("1.5", str(BIG + 1), "double", "int64"),
+    "the largest integer": ("1.5", str(2**63 - 1), "double", "int64"),
 }  # fmt: skip
 
 
@@ -96,7 +98,7 @@ def test_what_has_no_common_type_names_files_lines_and_types(cli, name, form):
     if form == "csv":
         files = {"a.csv": f'n,v\n"x\ny",\n1,{one}\n', "b.csv": f"n,v\n\nz,{other}\n"}
     else:
-        quote = "" if name == "large integers" else '"'
+        quote = "" if kind == "double" else '"'
         files = {
             "a.jsonl": f'{{"v": null}}\n\n\n{{"v": {quote}{one}{quote}}}\n',
             "b.jsonl": f'{{}}\n{{}}\n{{"v": {quote}{other}{quote}}}\n',
@@ -229,6 +231,8 @@ def test_json_says_of_what_types_its_values_are(cli):
         ('{"a": [1]}\n{"a": [[]]}\n', "int64 in a.jsonl, line 1 ('1') and list<item: null>"),
         ('{"a": 12345678901234567890}\n', "that neither int64 nor double holds"),
         ('{"a": 1e400}\n', "that neither int64 nor double holds"),
+        ('{"a": %s}\n{"a": 1.5}\n' % ("9" * 5000), "that neither int64 nor double holds"),
+        ('{"a": [%s]}\n{"a": {}}\n' % ("9" * 5000), "list<item: null> in a.jsonl, line 1"),
         ('{"a": 1e%s}\n' % ("9" * 20), "a.jsonl, line 1 ('1e99999999999999999999') that neither"),
         ('{"a": 9007199254740993}\n{"a": "NaN"}\n', "double in a.jsonl, line 2 ('NaN') and int64"),
     ],
