@@ -24,6 +24,7 @@ from sample import some
 from seeds import base_seed
 
 EVERY = os.environ.get("LAKELOG_TURNS") == "every"
+pytestmark = pytest.mark.timeout(3_600 if EVERY else 300)
 FOLDERS = ("transactions/", "segments/", "mirror/")
 
 
