@@ -186,6 +186,7 @@ def check_whole(pair, points):
     assert {token: rows(mirror, token) for token in points} == points
 
 
+@pytest.mark.slow("a replication for each of its requests that write")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(
