@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -26,7 +26,6 @@ from ..errors import (
 from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
 from .changing import AsOf, Changing
-from .evolves import EvolvesTables
 from .format.cut import Cut, is_token, parse_token
 from .format.names import base_folder, check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
@@ -39,13 +38,14 @@ from .scalars import value_of
 if TYPE_CHECKING:
     from ..rebuild.findings import CheckReport
     from ..rebuild.repair import RepairReport
+    from .commit.change_all import Evolved
     from .commit.writer import Writer
     from .log.listing import Listing
     from .log.state import State
     from .snapshot import Snapshot
 
 
-class Catalog(EvolvesTables, Changing):
+class Catalog(Changing):
     """All writers' logs under one root.
 
     Attributes:
@@ -198,6 +198,46 @@ class Catalog(EvolvesTables, Changing):
             checkpoint_every=check_checkpoint_every(checkpoint_every),
             ambient=self.ambient, margins=self.margins, wide=self.wide, operations=operations,
         )  # fmt: skip
+
+    def evolve(
+        self,
+        database: str,
+        table: str,
+        *,
+        writers: Sequence[str] | None = None,
+        execute: bool = True,
+        **change: Any,
+    ) -> list[Evolved]:
+        """Change the columns of a table in the logs of all its writers, in one commit a log, beside
+        whoever has them open. What a log has already is left out there, so that the call can be
+        repeated where one of the commits failed.
+
+        Args:
+            writers: Only in the logs of these.
+            execute: Commit it; else only say what it would do.
+            change: add, drop, rename, widen, default, order, key: as for `Transaction.evolve`.
+        Returns:
+            One for each writer whose log knows the table.
+        Raises:
+            UsageError, SchemaConflict, InvalidSchema: As `Transaction.evolve`, and where a log has
+                a column that is to be added, with another default; nothing was committed.
+            TableNotFound, WriterNotFound: No log of these knows the table, or there is none.
+            CapabilityMissing: The store has no put-if-absent, so nobody but the owner can commit:
+                use `Transaction.evolve` in each writer.
+            ConflictError, CommitOutcomeUnknown, StorageError: The first commit that failed; the
+                hint names those before.
+        Requests: Those of `snapshot`, and for each log those of opening a writer and a commit.
+        """
+        from .commit.change_all import evolve_all
+        from .data.evolution import make_change
+
+        asked, snapshot = make_change(**change), self.snapshot(database)
+
+        def opened(name: str) -> Writer:
+            return self.writer(name, snapshot.database, shared=True)
+
+        tables = snapshot._tables
+        return evolve_all(tables, opened, value_of(table), asked, writers, execute=execute)
 
     # --- Check and repair -------------------------------------------------------------------------
 

@@ -6,11 +6,13 @@ Source: docs/format.md, section 7.
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from ..errors import TableNotFound, UsageError
 from .data.scan import scan_files
 from .data.unify import column_names, unify
 from .engines.bare import bare_files
@@ -18,9 +20,10 @@ from .engines.source import Source
 from .format.columns import numbers, text_scalar
 from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
+from .log.compared import Pair, compared
+from .log.state import empty_state
 from .parallel import parallel
 from .read.cut_tables import CutTables
-from .read.diff import Comparing
 from .read.file_order import by_commit
 from .read.file_parts import checked, file_parts, keyed, keys_of, projected, urls_of
 from .read.hidden import with_deletes
@@ -43,9 +46,9 @@ if TYPE_CHECKING:
     from .data.file_part import FilePart
     from .engines.bare import BareFiles
     from .log.state import State
-    from .read.file_list import FileList
     from .read.file_skipping import JudgedFiles
     from .read.row_filter import RowFilter
+    from .read.scan_request import FileList
 
 
 Where: TypeAlias = Any  # SQL text, or a pyarrow.compute.Expression, which takes long to import
@@ -53,7 +56,40 @@ _OUTPUT = ("partition", "size_bytes", "row_count", "revision")
 _DETAILS = ("first_clock", "last_clock", "footer_bytes", "row_groups", "schema_fingerprint")
 
 
-class Snapshot(Comparing):
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What differs between two cuts; all tables are empty if nothing does.
+
+    Attributes:
+        before, after: Tokens of the cuts.
+        tables: change (added, removed), table.
+        schemas: change (added, removed, changed), table, column, before, after (types as text, null
+            where there is none), of tables that both cuts have.
+        rows: table, writer, files_added, files_removed, rows_added, rows_removed, bytes_added,
+            bytes_removed; exact (false where a commit between may have replaced files by others
+            with the same rows, or the history doesn't tell).
+        files: change (added, removed), writer, table, path, partition, row_count, size_bytes,
+            revision (that added it).
+        in_place: table, writer, what: `deletes` (of rows of files that are in both), `columns`
+            (what `evolve` said of them) or `key`.
+    """
+
+    before: str
+    after: str
+    tables: pa.Table
+    schemas: pa.Table
+    rows: pa.Table
+    files: pa.Table
+    in_place: pa.Table
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs."""
+        found = (self.tables, self.schemas, self.rows, self.files, self.in_place)
+        return not any(table.num_rows for table in found)
+
+
+class Snapshot:
     """A database at one revision of each writer. It never changes; `refresh` gives a newer one.
 
     Attributes:
@@ -146,6 +182,37 @@ class Snapshot(Comparing):
         found = copy(self)
         found._tables = AgreeingTables(self._tables.database, self._tables.states)
         return found
+
+    def diff(self, other: Snapshot, table: str | None = None) -> Diff:
+        """What differs in a later cut of the same database (or in any other): files, rows, schemas,
+        tables. By the logs alone.
+
+        Args:
+            other: The later snapshot.
+            table: The only one to look at; None: all.
+        Raises:
+            UsageError: It is of another database.
+            TableNotFound: Neither cut knows the table.
+            CorruptError: The files of a table can't be told.
+        Requests: 1 GET for each piece of a checkpoint that holds files or schemas.
+        """
+        if not isinstance(other, Snapshot):
+            raise UsageError(
+                f"A snapshot is compared with another one, not with {other!r:.60}",
+                hint="Give catalog.snapshot(...)",
+            )
+        before, after = self.cut, other.cut
+        if before.database != after.database:
+            raise UsageError(
+                f"One cut is of database {before.database!r}, the other of {after.database!r}",
+                key=after.database,
+                hint="Compare two cuts of one database",
+            )
+        pairs = _pairs(before.database, self._states, other._states)
+        states = (state for pair in pairs for state in pair)
+        if table is not None and not any(s.schemas_of(table).of_table(table) for s in states):
+            raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
+        return Diff(before.token, after.token, **compared(pairs, table))
 
     def tables(self) -> list[str]:
         """Names of the tables, sorted. A table whose files were all removed is still one.
@@ -383,7 +450,7 @@ class Snapshot(Comparing):
         Raises: As for `files`.
         Requests: those of `files` with details; where a row may be hidden those of `file_parts`.
         """
-        from .read.file_list import list_files
+        from .read.scan_request import list_files
 
         asked = self._asked(table, where, partition, writer)
         return list_files(self._store, self._tables, asked, lambda: self._parts(asked))
@@ -606,3 +673,13 @@ class Snapshot(Comparing):
         columns["url"] = urls_of(rows.column("path"), folder, state, self._store)
         columns |= {name: rows.column(name) for name in (*_OUTPUT, *(_DETAILS if details else ()))}
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _pairs(database: str, before: Sequence[State], after: Sequence[State]) -> list[Pair]:
+    earlier = {state.writer: state for state in before}
+    later = {state.writer: state for state in after}
+    nothing = {writer: empty_state(writer, database) for writer in (*earlier, *later)}
+    return [
+        Pair(earlier.get(writer, nothing[writer]), later.get(writer, nothing[writer]))
+        for writer in sorted(nothing)
+    ]

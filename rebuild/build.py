@@ -31,9 +31,8 @@ from ..catalog.log.checkpoint_files import rows_of
 from ..catalog.log.column_ids import newest_columns
 from ..catalog.log.lookup import files_with, schemas_with
 from ..catalog.log.part import Part, batch_parts
-from ..catalog.log.replay import apply
+from ..catalog.log.replay import apply, check_written, validate
 from ..catalog.log.state import empty_state
-from ..catalog.log.validate import check_written, validate
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:

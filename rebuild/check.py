@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..catalog.data.file_checks import reading
-from ..catalog.data.file_part import FilePart
+from ..catalog.data.file_part import FilePart, reading
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import UNKNOWN_DIGEST, footer_digest
 from ..catalog.format.deletes import bitmaps_of, damaged, decode_bitmap

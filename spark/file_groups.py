@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..catalog.data.unify import Shown
-    from ..catalog.read.file_list import FileList
     from ..catalog.read.file_skipping import JudgedFiles
+    from ..catalog.read.scan_request import FileList
 
 KnownFiles: TypeAlias = pa.Table
 KNOWN: Final = pa.schema({

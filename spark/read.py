@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from ..catalog.changing import AsOf
     from ..catalog.data.file_part import FilePart
-    from ..catalog.read.file_list import FileList
     from ..catalog.read.file_skipping import OneValues
+    from ..catalog.read.scan_request import FileList
 
 
 def read(  # noqa: PLR0917 - as `Catalog.snapshot(database, as_of)` and `DataFrame.where` are called

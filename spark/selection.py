@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ..catalog.data.file_part import FilePart
-    from ..catalog.read.file_list import FileList
     from ..catalog.read.file_skipping import JudgedFiles
     from ..catalog.read.row_filter import RowFilter
+    from ..catalog.read.scan_request import FileList
     from ..catalog.snapshot import Snapshot
 
 WRITER_COLUMN: Final = "_writer"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from ..catalog.commit.done import Replaced
+    from ..catalog.commit.base_transaction import Replaced
     from ..catalog.commit.transaction import Transaction
     from ..catalog.log.outcomes import CommitInfo
     from .stages import Stages

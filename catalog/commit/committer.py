@@ -68,8 +68,7 @@ from ..log.outcomes import (
     pruned_in_doubt_error,
     replaced_reason,
 )
-from ..log.replay import apply
-from ..log.validate import check_written
+from ..log.replay import apply, check_written
 from ..parallel import parallel
 from .mirror import Mirror
 

@@ -25,9 +25,8 @@ from ..read.delete_plan import matching_rows, plan_delete, refuse_unfit, visible
 from ..read.log_reader import LogReader
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .base_transaction import BaseTransaction
+from .base_transaction import BaseTransaction, Deleted
 from .data_files import footer_of
-from .done import Deleted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

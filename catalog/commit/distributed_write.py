@@ -18,9 +18,9 @@ from ..log.operations import say_rewritten
 from ..log.outcomes import epoch_changed_error, fenced_error
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .base_transaction import Replaced
 from .columns import fitted
 from .data_files import KeyMarks, Uploads, footer_of, path_of_data, put_data, refuse_taken
-from .done import Replaced
 from .inputs import Counted, staying, within
 from .operation_guard import rows_lost
 from .schema_compatibility import refuse_misfits, time_columns

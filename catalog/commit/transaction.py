@@ -17,8 +17,8 @@ from ..format.names import escape_name
 from ..log.operations import say_rewritten
 from ..scalars import value_of
 from .adopt import path_of
+from .base_transaction import Replaced, RowDelta
 from .deleting import others_give_key
-from .done import Replaced, RowDelta
 from .inputs import (
     Counted,
     columns_to_sort,

@@ -28,8 +28,8 @@ from ..read.file_order import by_commit
 from ..read.row_filter import row_filter
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .base_transaction import Updated
 from .deleting import Rows, readable_states
-from .done import Updated
 from .inputs import Counted
 from .upserting import Upserting
 

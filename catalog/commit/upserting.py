@@ -32,8 +32,8 @@ from ..read.row_filter import row_filter
 from ..read.scan_request import kept_files
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
+from .base_transaction import Upserted
 from .deleting import Deleting, Rows
-from .done import Upserted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -1,18 +1,23 @@
-"""One data file to be read, with all that reading it takes. Pure values.
+"""One data file to be read, with all that reading it takes, and what holds it against the log.
 
 Source: docs/format.md, section 7.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .parquet import UNKNOWN_DIGEST
+import pyarrow as pa
+
+from ...errors import CorruptObject, InvalidPartition, LakelogError, ObjectNotFound
+from ...store.places import is_url
+from .parquet import UNKNOWN_DIGEST, footer_digest
 from .unify import shown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Iterator
 
     from .hidden import Hidden
     from .unify import Found, Shown
@@ -78,3 +83,121 @@ class FilePart:
     def found(self, target: pa.Schema) -> Found:
         """What it has of the columns of a target."""
         return (self.shown or shown(self.schema, None)).found(target)
+
+
+# --- Holding files against the log ----------------------------------------------------------------
+
+
+@contextmanager
+def reading(part: FilePart) -> Iterator[None]:
+    """Whatever goes wrong while a file is read is an error of lakelog's that names it."""
+    try:
+        yield
+    except ObjectNotFound as error:
+        error.hint = error.hint or (
+            "The data file is gone: was it deleted by hand, or by gc after this point in "
+            "time was pruned?"
+        )
+        raise tell_elsewhere(error, part.key) from None
+    except InvalidPartition as error:
+        raise CorruptObject(
+            f"{part.key}: {error.message}",
+            key=part.key,
+            hint="Other columns can be read: name them. Add the file anew under another partition",
+        ) from error
+    except LakelogError as error:
+        raise tell_elsewhere(error, part.key) from error.__cause__
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise tell_elsewhere(
+            CorruptObject(
+                f"{part.key} can't be read as the log describes it: {error}",
+                key=part.key,
+                hint="Restore the file from a copy, or read a point in time without it",
+            ),
+            part.key,
+        ) from error
+
+
+def footer_of(source: Any, part: FilePart) -> Any:
+    """The footer of an open file that is the one of the log, by size, digest and rows.
+
+    Raises:
+        CorruptObject: It isn't, or the log doesn't know the footer.
+    """
+    check_size(source.size(), part)
+    metadata = known_footer(source, part)
+    if metadata is None:
+        raise CorruptObject(f"The log doesn't know the footer of {part.key}", key=part.key)
+    wanted_rows(metadata, part)
+    return metadata
+
+
+def tell_elsewhere(error: LakelogError, key: str) -> LakelogError:
+    """An error about a data file; of one that lies elsewhere it says what to do about that."""
+    if is_url(key):
+        error.key = key
+    if is_url(key) and isinstance(error, (ObjectNotFound, CorruptObject)):
+        what = "is gone" if isinstance(error, ObjectNotFound) else "was changed"
+        error.hint = (
+            f"The file was taken in where it lies, and {what} since: restore it, or take it out "
+            "with tx.remove(URL), and add it anew if it is there"
+        )
+    return error
+
+
+def check_size(size_bytes: int, part: FilePart) -> None:
+    """Hold the size of a file against the log."""
+    if size_bytes != part.size_bytes:
+        raise CorruptObject(
+            f"{part.key} has {size_bytes} bytes, the log says {part.size_bytes}",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+
+
+def known_footer(source: Any, part: FilePart) -> Any:
+    """The footer of a file, if the log knows it: read here, the Parquet reader doesn't read it."""
+    if not part.footer_bytes or part.footer_digest == UNKNOWN_DIGEST:
+        return None
+    import pyarrow.parquet as pq
+
+    footer = b""
+    if part.footer_bytes <= part.size_bytes:
+        source.seek(part.size_bytes - part.footer_bytes)
+        footer = source.read(part.footer_bytes)
+    if footer_digest(footer) != part.footer_digest:
+        raise CorruptObject(
+            f"{part.key} has another footer than the log says: the file was replaced, or damaged",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+    return pq.read_metadata(pa.BufferReader(footer))
+
+
+def check_columns(found: list[str], columns: list[str], part: FilePart) -> None:
+    """Parquet readers pass over a column that is not there: its rows would be null."""
+    lost = sorted(set(columns) - set(found))
+    if lost:
+        raise CorruptObject(
+            f"{part.key} has no column {lost[0]!r}, the log says it has",
+            key=part.key,
+            hint="Restore the file from a copy, or read a point in time without it",
+        )
+
+
+def wanted_rows(metadata: Any, part: FilePart) -> int:
+    """How many rows the row groups have that are to be read."""
+    if metadata.num_rows != part.row_count:
+        raise CorruptObject(
+            f"{part.key} has {metadata.num_rows} rows, the log says {part.row_count}", key=part.key
+        )
+    if part.row_groups is None:
+        return part.row_count
+    if part.row_groups and max(part.row_groups) >= metadata.num_row_groups:
+        raise CorruptObject(
+            f"{part.key} has {metadata.num_row_groups} row groups, the log says it has one of "
+            f"number {max(part.row_groups)}",
+            key=part.key,
+            hint="Read without where= or at another point in time, and run `lakelog check`",
+        )
+    return sum(metadata.row_group(number).num_rows for number in part.row_groups)

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...errors import CorruptObject
-from .file_checks import footer_of, reading
+from .file_part import footer_of, reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject, SchemaConflict, StorageError
-from .file_checks import check_columns, check_size, known_footer, reading, wanted_rows
+from .file_part import check_columns, check_size, known_footer, reading, wanted_rows
 from .hidden import Bitmaps, Hidden, Hiding, Places, row_places, with_superseded
 from .partitioned import filled, told_by_partition
 from .unify import conform

@@ -24,7 +24,7 @@ from .column_ids import refuse_changed_columns
 from .conflicts import has_to_wait, refuse_conflict, told_by_whom
 from .operations import check_rows
 from .outcomes import CommitInfo, epoch_changed_error, expired_error, foreign_error, outdated_error
-from .validate import validate
+from .replay import validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

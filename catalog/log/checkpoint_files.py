@@ -23,7 +23,7 @@ from .files import Files
 from .lookup import files_with
 from .merge import DESCRIBING, Rows, RunSize, first_to_merge, merged, pieces_of
 from .part import Part
-from .validate import is_own_file
+from .replay import is_own_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,7 +29,7 @@ from ...errors import (
     some_names,
 )
 from ..format.segments import FILES
-from .validate import is_own_file
+from .replay import is_own_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

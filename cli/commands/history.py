@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...catalog.read.diff import Diff
-    from ...catalog.snapshot import Snapshot
+    from ...catalog.snapshot import Diff, Snapshot
 
 _LOG: Final = (
     Column("revision", number=True),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...catalog.catalog import Catalog
-    from ...catalog.commit.done import Replaced
+    from ...catalog.commit.base_transaction import Replaced
     from ...catalog.log.outcomes import CommitInfo
     from ...catalog.snapshot import Snapshot
 

@@ -13,7 +13,7 @@ import pytest
 from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import committer as commit_module
-from lakelog.catalog.commit import queue as group
+from lakelog.catalog.commit import session as group
 from lakelog.catalog.margins import Margins
 from lakelog.errors import (
     AccessDenied,

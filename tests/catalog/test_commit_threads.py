@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from commit_cases import transactions
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit import queue as group
+from lakelog.catalog.commit import session as group
 from lakelog.catalog.log.build import Intent
 from lakelog.catalog.log.outcomes import CommitInfo
 from lakelog.catalog.read.log_reader import LogReader

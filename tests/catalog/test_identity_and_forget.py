@@ -9,9 +9,8 @@ import pytest
 from lakelog.catalog.format.names import data_path, first_slot_uuid, successor_uuid
 from lakelog.catalog.format.schema import encode_schema
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.replay import apply, validate
 from lakelog.catalog.log.state import empty_state
-from lakelog.catalog.log.validate import validate
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import (
     BrokenChain,

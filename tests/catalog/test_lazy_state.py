@@ -26,7 +26,7 @@ from lakelog.catalog.format.segments import (
 )
 from lakelog.catalog.log import state as state_module
 from lakelog.catalog.log.checkpoint import encode_state
-from lakelog.catalog.log.validate import validate
+from lakelog.catalog.log.replay import validate
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import CorruptError, CorruptObject, UnsupportedFeature
 from lakelog.store.memory import MemoryStore

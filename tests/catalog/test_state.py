@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakelog.catalog.format.names import data_path
-from lakelog.catalog.log.replay import apply
+from lakelog.catalog.log.replay import apply, check_written, validate
 from lakelog.catalog.log.state import empty_state
-from lakelog.catalog.log.validate import check_written, validate
 from lakelog.errors import (
     BrokenChain,
     CorruptObject,

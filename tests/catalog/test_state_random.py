@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.format.statistics import encode_bound
-from lakelog.catalog.log.validate import validate
+from lakelog.catalog.log.replay import validate
 from lakelog.testing.logs import LogBuilder, add_action, remove_action, schema_action
 from seeds import base_seed
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import lakelog
 import pytest
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit.queue import CommitQueue
+from lakelog.catalog.commit.session import CommitQueue
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient, FaultyStore, PlainStore

@@ -25,7 +25,7 @@ from lakelog.catalog.format.segments import (
 )
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.log.deletes import message_of
-from lakelog.catalog.log.validate import validate
+from lakelog.catalog.log.replay import validate
 from lakelog.catalog.read.history_table import history_for_users
 from lakelog.catalog.snapshot import Snapshot
 from lakelog.errors import LakelogError

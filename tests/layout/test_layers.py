@@ -36,7 +36,6 @@ ROOMS = {
     "snapshot": 5,
     "sql_session": 6,
     "changing": 5,
-    "evolves": 6,
     "catalog": 7,
 }
 # No store, no clock, no randomness, no threads: values in, values out.

@@ -84,7 +84,7 @@ def no_answer_is_a_refusal() -> Any:
 @plant("tests/faults/test_interrupts.py")
 def interrupted_leaders_take_results_along() -> Any:
     """Who was taken by a leader that was interrupted isn't committed, nor told."""
-    from lakelog.catalog.commit.queue import CommitQueue
+    from lakelog.catalog.commit.session import CommitQueue
 
     real, entered = CommitQueue._enter, set()
 

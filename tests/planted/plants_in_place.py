@@ -19,9 +19,9 @@ def files_of_the_lake_get_another_name() -> Any:
 @plant("tests/catalog/test_in_place_adding.py")
 def names_elsewhere_say_whose_they_are() -> Any:
     """A file elsewhere with the transaction's id in its name is new by its name."""
-    from lakelog.catalog.log import validate
+    from lakelog.catalog.log import replay
 
-    return mock.patch.object(validate, "is_in_place", return_value=False)
+    return mock.patch.object(replay, "is_in_place", return_value=False)
 
 
 @plant("tests/catalog/test_in_place_adding.py")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....errors import CorruptObject, InvalidParquet, LakelogError
-from ..file_checks import tell_elsewhere
+from ..file_part import tell_elsewhere
 from ..parquet import UNKNOWN_DIGEST, footer_digest
 from .parse import TAIL_BYTES, NotParquet, ParsedFooter, footer_length
 from .pool import footer_pool
