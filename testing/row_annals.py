@@ -128,7 +128,7 @@ class RowAnnals:
         if revisions.keys() != before.files.keys():
             return "R3 a rebuild changes which files there are"
         files = {
-            path: File(file.rows, file.hidden, (file.order[0], revisions[path], n))
+            path: File(file.rows, file.hidden, (file.order[0], revisions[path], n), revisions[path])
             for n, (path, file) in enumerate(sorted(before.files.items(), key=_by_order))
         }
         deletes = state.deletes

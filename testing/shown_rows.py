@@ -33,11 +33,13 @@ Row = dict[int, int | None]
 
 class File(NamedTuple):
     """A live file: its rows, the numbers of those that are hidden, and what tells which of several
-    rows with one key is the newest: clock, revision, place in its transaction."""
+    rows with one key is the newest: clock, revision, place in its transaction. A file that comes
+    back keeps that order; delete predicates go by the revision that added it last."""
 
     rows: tuple[Row, ...]
     hidden: frozenset[int]
     order: tuple[int, int, int]
+    revision: int
 
 
 class Hides(NamedTuple):
@@ -137,7 +139,7 @@ class Shown:
     def problem(self, state: State, table: str) -> str:
         """In what a reader's state says something else; empty for nothing. What it says that no
         live file is touched by doesn't count."""
-        oldest = min((file.order[1] for file in self.files.values()), default=1 << 62)
+        oldest = min((file.revision for file in self.files.values()), default=1 << 62)
         own = [one for one in self.tombstones if one[0] > oldest]
         said = [(t.revision, t.number) for t in state.deletes.of_table(table)]
         if own != [one for one in said if one[0] > oldest]:
@@ -222,7 +224,7 @@ def said(
         elif kind == "tombstone":
             predicate = _predicate_of(asked)
             tombstones.append((revision, number))
-            older = frozenset(path for path, file in files.items() if file.order[1] < revision)
+            older = frozenset(path for path, file in files.items() if file.revision < revision)
             now = replace(before, files=files)
             files = now.without([Hides(predicate, older)])
         elif kind == "row_deletes":
@@ -287,12 +289,12 @@ def _file(
 ) -> File:
     """A file that is added: if it comes back, with the rows and the order that it had."""
     if asked.back is not None and path in asked.back.files:
-        return asked.back.files[path]._replace(hidden=frozenset())
+        return asked.back.files[path]._replace(hidden=frozenset(), revision=order[1])
     # Not by `read_table`, whose dataset costs more than a small file does.
     data = pq.ParquetFile(pa.BufferReader(body_of(path))).read(use_threads=False)
     if not asked.names.keys() >= set(data.column_names):
         raise _Another
-    return File(rows_of(asked.names, data.to_pylist()), frozenset(), order)
+    return File(rows_of(asked.names, data.to_pylist()), frozenset(), order, order[1])
 
 
 def wanted(before: Shown, after: Shown, asked: Asked) -> Shown:
@@ -305,7 +307,7 @@ def wanted(before: Shown, after: Shown, asked: Asked) -> Shown:
         files.pop(path, None)
     for path, rows in asked.writes.items():
         order = after.files[path].order if path in after.files else (0, 0, 0)
-        files[path] = File(rows, frozenset(), order)
+        files[path] = File(rows, frozenset(), order, order[1])
     return replace(after, files=files)
 
 
