@@ -253,8 +253,8 @@ def test_frames_join_cache_and_write_like_any_other(spark, files, tmp_path):
 def test_names_of_told_columns_are_all_different():
     """One gives way to a column that is read, and not to the name of another that is told."""
     plan = [
-        _ColumnPlan("x", LongType(), is_told=True),
-        _ColumnPlan("x_", LongType(), is_told=True),
+        _ColumnPlan("x", LongType(), by_index=True),
+        _ColumnPlan("x_", LongType(), by_index=True),
         _ColumnPlan("y", LongType(), stored="x"),
     ]
     found = list(_without_clashes(plan))
