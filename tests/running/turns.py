@@ -54,6 +54,8 @@ IN_THIRDS = (
     "tests/replication/test_replicate_broken_off.py",
     "tests/replication/test_replicate_stopped.py",
     "tests/simulation/test_simulation.py",
+    "tests/spark/test_spark_reads.py",
+    "tests/spark/test_spark_write.py",
     "tests/store/test_conformance.py",
     "tests/store/test_conformance_listing.py",
     "tests/store/test_lazy_list.py",
