@@ -86,7 +86,7 @@ def at_put(world, number, what):
     calm, left = world.store, [number]
 
     def before(request, key):
-        if key.endswith(".transaction"):
+        if key.endswith(".transaction") and "/mirror/" not in key:
             left[0] -= 1
             if not left[0]:
                 world.store = calm
