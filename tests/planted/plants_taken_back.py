@@ -75,13 +75,12 @@ def restore_drops_the_name_of_a_free_column() -> Any:
     """A column that nobody declared isn't declared when a later one of its name is dropped."""
     from lakelog.catalog.commit import restored_columns
 
-    real = restored_columns.agreed
+    real = restored_columns.FileSchema
 
-    def first_alone(*args: Any) -> Any:
-        found, conflicts = real(*args)
-        return pa.schema([found.field(0)]), conflicts
+    def first_alone(schema: Any, writer: str) -> Any:
+        return real(pa.schema([schema.field(0)]), writer)
 
-    return mock.patch.object(restored_columns, "agreed", first_alone)
+    return mock.patch.object(restored_columns, "FileSchema", first_alone)
 
 
 @plant(RESTORE + "::test_two_keys_for_one_table_are_refused")
