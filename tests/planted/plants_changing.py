@@ -89,7 +89,7 @@ def restore_believes_late_commits() -> Any:
     return mock.patch.object(execute_change, "refuse_late", return_value=None)
 
 
-@plant(GC + "::test_gc_whose_listing_of_the_log_misses_both_sees_the_commit")
+@plant("tests/gc/test_gc_collect_execute.py::test_batches_look_again_before_each")
 def gc_reads_no_further_than_its_listing() -> Any:
     """gc takes a listing of the log for its end, though commits came while it was made."""
     from lakelog.gc import retained
