@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from lakelog.catalog.data import pages
+from lakelog.catalog.data import pages as module
 from lakelog.catalog.data.pages import page_header, page_header_by_fields
 
 
@@ -94,7 +94,7 @@ def test_headers_of_arrows_own_take_one_step(kind, monkeypatch):
     chunk = pq.read_metadata(sink).row_group(0).column(0)
     at = chunk.dictionary_page_offset or chunk.data_page_offset
     end = at + chunk.total_compressed_size
-    monkeypatch.setattr(pages, "page_header_by_fields", None)
+    monkeypatch.setattr(module, "page_header_by_fields", None)
     pages = 0
     while at < end:
         at, size, crc = page_header(sink.getvalue(), at)
