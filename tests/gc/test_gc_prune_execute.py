@@ -59,6 +59,23 @@ def test_commits_since_the_plan_do_not_void_it(lake):
     assert (again.deleted_objects, again.gone_objects) == (0, 8)
 
 
+def test_the_mirror_is_complete_before_anything_is_deleted(lake, hooked):
+    """It then holds every revision from the checkpoint on, wherever the prune stops."""
+    build(lake, 6, [4])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    copy = lake.log_key("c4").replace("transactions/", "mirror/transactions/")
+    there = []
+
+    def note(request, key):
+        if request == "delete" and "/transactions/" in key:
+            there.append(copy in {info.key for info in lake.store.list("")})
+
+    execute_prune(hooked(lake.store, note), plan, ambient=lake.clock.ambient())
+    assert there
+    assert all(there)
+
+
 def test_a_plan_deletes_no_more_than_it_names(lake):
     build(lake, 6, [4])
     lake.pass_time(30 * DAY_S)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from planting import plant
+from planting import Together, plant
 
 
 @plant("tests/gc/test_gc_collect.py")
@@ -48,7 +47,7 @@ def prune_mirrors_nothing() -> Any:
     return mock.patch.object(prune, "complete_mirror", return_value=None)
 
 
-@plant("tests/gc/test_gc_rows.py")
+@plant("tests/gc/test_gc_prune_execute.py::test_the_mirror_is_complete_before_anything_is_deleted")
 def prune_mirrors_afterwards() -> Any:
     """Prune completes the mirror once it has deleted."""
     from lakelog.gc import prune
@@ -61,12 +60,10 @@ def prune_mirrors_afterwards() -> Any:
             real(*waiting.pop())
         return real_report(self, *args)
 
-    stack = ExitStack()
-    stack.enter_context(
-        mock.patch.object(prune, "complete_mirror", lambda *args: waiting.append(args))
+    return Together(
+        mock.patch.object(prune, "complete_mirror", lambda *args: waiting.append(args)),
+        mock.patch.object(Deleted, "report", report),
     )
-    stack.enter_context(mock.patch.object(Deleted, "report", report))
-    return stack
 
 
 @plant("tests/gc/test_gc_rows.py")
