@@ -63,6 +63,20 @@ def test_what_is_refused_by_its_name(lake: Catalog, name: str, kind: type[Lakelo
     assert not list(Path(lake.url).glob("w/db/transactions/*"))
 
 
+def test_a_disk_that_folds_names_is_not_given_one_file_twice(
+    lake: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here both files exist. On such a disk the second name would be the first file again."""
+    one, other = parquet(tmp_path / "in/Day.parquet", 1), parquet(tmp_path / "in/day.parquet", 1)
+    monkeypatch.setattr("lakelog.catalog.commit.session.probe_names", lambda *_, **__: "case")
+    with lake.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.add("t", one)
+        with pytest.raises(DuplicateFile), writer.transaction() as tx:
+            tx.add("t", other)
+    assert values(lake) == [1]
+
+
 def test_files_of_the_lake_itself(in_place: Catalog) -> None:
     """What is below the folder of a log is refused, of the own one too."""
     root = Path(in_place.url)

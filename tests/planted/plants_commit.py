@@ -274,7 +274,7 @@ def copied_logs_take_commits() -> Any:
     return mock.patch.object(admission, "_refuse_foreign", nobody)
 
 
-@plant("tests/gc/test_gc_folding.py")
+@plant("tests/catalog/test_in_place_adding.py")
 def twins_are_added() -> Any:
     """A store that folds names is given two live paths for one file."""
     from lakelog.catalog.commit.session import Session
@@ -287,7 +287,7 @@ def room_without_end() -> Any:
     """What doesn't fit into a transaction is found out at the commit, after the uploads."""
     from lakelog.catalog.commit.operation_guard import MessageSize
 
-    return mock.patch.object(MessageSize, "check", return_value=(0, 0))
+    return mock.patch.object(MessageSize, "check", return_value=0)
 
 
 @plant("tests/catalog/test_commit_protocol.py")
