@@ -143,14 +143,17 @@ def test_points_in_time() -> None:
 @pytest.mark.parametrize("count", [DAMAGED, pytest.param(2_000, marks=pytest.mark.long)])
 def test_it_says_something_of_every_damaged_log(count: int) -> None:
     seen: dict[str, int] = {}
-    for name, log, done in make_logs(5, 0, count):
+    kinds = {"ok", "damaged", "too-new", "a part"}
+    for number, (name, log, done) in enumerate(make_logs(5, 0, 10 * count)):
+        if number >= count and seen.keys() >= kinds:
+            break
         found = json.loads(verdict_text(log))
         seen[found["verdict"]] = seen.get(found["verdict"], 0) + 1
         parts = [v for table in found.get("tables", {}).values() for v in table.values()]
         if "damaged" in [found.get("history"), found.get("applications"), *parts]:
             seen["a part"] = seen.get("a part", 0) + 1
         assert done != "nothing", name
-    assert seen.keys() >= {"ok", "damaged", "too-new", "a part"}
+    assert seen.keys() >= kinds
 
 
 def test_the_command_writes_the_same_twice(tmp_path: Path) -> None:
