@@ -449,6 +449,15 @@ class _LogCheck:
         self.start = max(self.start, first)
         empty = empty_state(self.log.writer, self.log.database)
         state: State | None = _whole(empty) if first == 0 and 0 in by_revision else None
+        lowest = min(by_revision, default=-1)
+        if lowest >= 0 and state is None and min(checkpoints, default=last + 1) > lowest:
+            self.report(
+                "error",
+                f"{self.log.folder}*.checkpoint",
+                f"The checkpoint that revision {lowest} follows is missing in both places",
+                remedy="rebuild",
+                revision=lowest,
+            )
         for revision in range(first, last + 1):
             items = by_revision.get(revision, [])
             state = self._step(state, items, pairs, revision, listing.head)

@@ -257,8 +257,8 @@ def _sort_in(scan: Scan, path: str, item: _Read) -> None:
 def keep_own(scan: Scan, writer: str, database: str, log_id: bytes) -> bytes:
     """Leaves out the files of other logs; returns the id of the log.
 
-    A file is of the log by its id, for a log may be renamed. Those that were begun before there was
-    a log have an id that may have lost the race to begin it: of them the names count.
+    A file is of the log by its id, for a log may be renamed, or by its names: its log may have lost
+    the race to begin, or may have been lost before this one was begun.
 
     Args:
         log_id: As objects of the log say it; empty if none can be read: then the newest file of
@@ -272,7 +272,7 @@ def keep_own(scan: Scan, writer: str, database: str, log_id: bytes) -> bytes:
     names.add((writer, database))
     kept = []
     for one in scan.own:
-        if one.log_id == log_id or (one.base_revision < 0 and (one.writer, one.database) in names):
+        if one.log_id == log_id or (one.writer, one.database) in names:
             kept.append(one)
             continue
         why = f"it is of another log: its footer says {one.writer}/{one.database}"

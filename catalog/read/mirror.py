@@ -15,12 +15,14 @@ Source: docs/format.md, section 4.8.
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...errors import LogLost, LostTail, ObjectNotFound
 from ..format.names import LogObject, base_folder, is_id, log_folder, mirror_key, mirror_log_folder
 from ..log.listing import Listing, read_listing
+from ..log.state import empty_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..log.state import State
     from .log_folder import LogFolder
+
+
+_LEFT_FILES: Final = 1_000
 
 
 class MirrorWarning(UserWarning):
@@ -136,8 +141,9 @@ def refuse_lost_log(store: Store, writer: str, database: str) -> None:
     """Raises if a log that is not there existed. To be called where the log has no names.
 
     Raises:
-        LogLost: Its mirror is there, or segments of its checkpoints are.
-    Requests: 1 LIST.
+        LogLost: Its mirror is there, or segments of its checkpoints are, or data files are that
+            were begun on one of its revisions.
+    Requests: 1 LIST; where there are data files 1 more, and those of `lost_bases`.
     """
     folders = store.list_folders(base_folder(writer, database))
     if "mirror" in folders:
@@ -148,6 +154,23 @@ def refuse_lost_log(store: Store, writer: str, database: str) -> None:
             key=f"{base_folder(writer, database)}segments/",
             hint=f"Both copies of its log were lost. Plan `lakelog rebuild URL {database} --writer "
             f"{writer}`. If nothing of it is needed, move {base_folder(writer, database)} away",
+        )
+    if "data" in folders:
+        _refuse_left_files(store, writer, database)
+
+
+def _refuse_left_files(store: Store, writer: str, database: str) -> None:
+    from .set_back import lost_bases
+
+    folder = base_folder(writer, database)
+    infos = list(itertools.islice(store.list(f"{folder}data/"), _LEFT_FILES))
+    for one in lost_bases(store, empty_state(writer, database), infos):
+        raise LogLost(
+            f"{writer}/{database} has neither a log nor a mirror, and {one.key} was begun "
+            f"{one.begun}",
+            key=one.key,
+            hint=f"Both copies of its log were lost. Plan `lakelog rebuild URL {database} --writer "
+            f"{writer}`. If nothing of it is needed, move {folder} away",
         )
 
 

@@ -34,7 +34,7 @@ class LostBase(NamedTuple):
     Attributes:
         key: The file.
         begun: On what, in words that follow "was begun".
-        is_foreign: Whether it was begun on another log.
+        is_foreign: Whether it is of another writer or database.
     """
 
     key: str
@@ -60,7 +60,8 @@ def lost_bases(
     for info, meta in metas:
         if own_id and meta.log_id != own_id:
             other = f"on the log {meta.log_id.hex()}, and this is another one"
-            yield LostBase(info.key, other, is_foreign=True)
+            names = meta.writer, meta.database
+            yield LostBase(info.key, other, names != (state.writer, state.database))
     metas += _footers(store, _newest(staying, each_epoch=False))
     here = [(info, meta) for info, meta in metas if not own_id or meta.log_id == own_id]
     rows = state.history.of_transactions({meta.base_transaction_id for _, meta in here})

@@ -19,7 +19,7 @@ from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.log.checkpoint import encode_state
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.cli.main import main
-from lakelog.errors import DatabaseNotFound, ForkError, LakelogError, LostTail, UsageError
+from lakelog.errors import DatabaseNotFound, ForkError, LakelogError, LogLost, LostTail, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.rebuild.check import check
 from lakelog.rebuild.findings import CheckReport, Finding, Subset
@@ -330,6 +330,45 @@ def test_a_log_lost_in_both_places_is_found_beside_others(lake):
     assert (finding.severity, finding.remedy, finding.writer) == ("error", "rebuild", "v")
     assert "the log is lost in both places" in finding.problem
     assert Catalog(store).repair("db", report=report, execute=True).left
+
+
+def test_a_log_lost_in_both_places_is_not_begun_again(lake):
+    store = restored(lake)
+    store.delete([key for key in log_objects(lake) if key.startswith("v/db/")])
+    with pytest.raises(LogLost, match="neither a log nor a mirror") as caught:
+        Catalog(store).writer("v", "db")
+    assert "lakelog rebuild URL db --writer v" in caught.value.hint
+
+
+def test_files_of_a_log_that_was_begun_again_come_back():
+    """A log is lost in both places, its data files are away for a while, and a new log begins."""
+    store = MemoryStore("again")
+    fill(Catalog(store), 1, 2, 3)
+    files = {key: body for key, body in objects(store).items() if "/data/" in key}
+    store.delete(list(objects(store)))
+    fill(Catalog(store), 9)
+    for key, body in files.items():
+        store.put(key, body)
+    (finding,) = check(Catalog(store), "db").findings
+    assert (finding.severity, finding.remedy) == ("error", "rebuild")
+    execute_rebuild(Catalog(store), plan_rebuild(Catalog(store), "w", "db"))
+    rows = Catalog(store).snapshot("db").to_arrow("t").column("a").to_pylist()
+    assert sorted(rows) == [1, 2, 3, 9]
+    assert check(Catalog(store)).is_sound
+
+
+def test_the_checkpoint_that_a_log_begins_with_is_missed(lake):
+    store = restored(lake)
+    catalog = Catalog(store)
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.write("t", pa.table({"a": [1]}))
+    lost = [key for key in objects(store) if "w/db/" in key and "/997-" in key]
+    store.delete([key for key in lost if key.endswith("checkpoint")])
+    errors = [one for one in check(catalog, "db").findings if one.severity == "error"]
+    assert errors
+    assert {one.remedy for one in errors} == {"rebuild"}
+    assert "checkpoint" in errors[0].problem
 
 
 def test_an_end_lost_in_both_places_is_found(lake):
