@@ -8,7 +8,7 @@ import pytest
 from collect_cases import BASE, D, W, gc, planned, take_over
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.margins import Margins
-from lakelog.errors import LostTail, PlanOutdated
+from lakelog.errors import LogLost, LostTail, PlanOutdated
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 
 DAY_S = 86_400.0
@@ -159,8 +159,15 @@ def test_an_outdated_plan_deletes_nothing(lake, make_memory_lake):
     with pytest.raises(PlanOutdated, match="ended at revision 2"):
         execute_gc(lake.catalog, plan)
     lose(lake, "t0", "t1")
+    with pytest.raises(LogLost):  # no other log is begun while the data files of this one are there
+        lake.writer()
+    keys = [info.key for info in lake.store.list(f"{BASE}data/")]
+    bodies = {key: lake.store.get(key) for key in keys}
+    lake.store.delete(list(bodies))
     for _ in range(4):
         take_over(lake)
+    for key, body in bodies.items():
+        lake.store.put(key, body)
     with pytest.raises((PlanOutdated, LostTail)):
         execute_gc(lake.catalog, plan)
     assert path in lake.data()
