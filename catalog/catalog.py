@@ -208,9 +208,9 @@ class Catalog(Changing):
         execute: bool = True,
         **change: Any,
     ) -> list[Evolved]:
-        """Change the columns of a table in the logs of all its writers, in one commit a log, beside
-        whoever has them open. What a log has already is left out there, so that the call can be
-        repeated where one of the commits failed.
+        """Change the columns of a table in the logs of all its writers, in one commit a log. Open
+        writers go on. A log that has a change already is not given it again, so the call can be
+        repeated after one of the commits failed.
 
         Args:
             writers: Only in the logs of these.

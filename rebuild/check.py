@@ -134,7 +134,7 @@ def check(
 def logs_to_check(
     catalog: Place, database: str | None, writer: str | None
 ) -> list[tuple[str, str]]:
-    """Returns the writer and database of each log that is there in either place, or of which data
+    """Returns the writer and database of each log that is there in either place, or whose data
     files are left; sorted.
 
     Raises:

@@ -284,8 +284,8 @@ def _named(attempts: Iterable[Attempt]) -> dict[bytes, int]:
 def _named_by_log(
     attempts: Iterable[Attempt], base: Base, readable: Mapping[int, Readable]
 ) -> dict[bytes, int]:
-    """Returns the transactions that were lost, and of which a transaction that can be read names a
-    file, with the highest lost revision below that one."""
+    """Returns the lost transactions whose files a readable transaction names, each with the highest
+    lost revision below that one."""
     first: dict[FileName, int] = {}
     for revision in sorted(readable, reverse=True):
         first |= dict.fromkeys(readable[revision].adds | readable[revision].removes, revision)

@@ -47,9 +47,9 @@ class Deleted:
     """What a delete does once it is committed.
 
     Attributes:
-        files_removed: Files of which every row meets the predicate.
-        files_touched: Files that are left and of which rows are hidden; by a tombstone, those of
-            which rows may be.
+        files_removed: Files in which every row matches the predicate.
+        files_touched: Files that keep some rows while others are hidden; with a tombstone, files
+            that may have such rows.
         tombstones: How many were written: 0 or 1.
         rows: How many rows are hidden that no other delete hid; None where they were not counted.
             Of a table with a key some of them may not have been read before: newer ones of their
@@ -84,7 +84,7 @@ class Replaced:
         removed: Of the files that were taken out.
         rows_added: How many rows came.
         rows_removed: How many went; of a rewrite none.
-        rows_rewritten: How many were written anew.
+        rows_rewritten: How many were written again.
     """
 
     paths: list[str]
@@ -101,8 +101,8 @@ class Updated:
 
     Attributes:
         rows: How many rows get other values.
-        files_removed: Files of which all rows do.
-        files_touched: Files that are left and of which rows are replaced.
+        files_removed: Files in which all rows do.
+        files_touched: Files that keep some rows while others are replaced.
         paths: Of the new files.
     """
 
@@ -120,8 +120,8 @@ class Upserted:
         rows: How many rows were written: those of the data whose key doesn't come again in it.
         replaced: How many rows they take the place of, in this writer's files; None where the table
             has the key: readers see to it, and nothing was counted.
-        files_removed: Files of which no row is left.
-        files_touched: Files that are left and of which rows are hidden.
+        files_removed: Files that have no row left.
+        files_touched: Files that keep some rows while others are hidden.
         paths: Of the new files.
     """
 
@@ -417,8 +417,8 @@ class BaseTransaction:
         order: Sequence[str] | None = None,
         key: Sequence[str] | None = None,
     ) -> None:
-        """Change the columns of a table, in this writer's files: no file is written anew, but all
-        are read so from this commit on, those of earlier commits too.
+        """Change the columns of a table, in this writer's files. No file is rewritten: from this
+        commit on all are read with the new columns, those of earlier commits too.
 
         `drop` and `rename` name columns as they are, all else as they will be.
 
@@ -430,8 +430,8 @@ class BaseTransaction:
             widen: Types that hold every value of the present ones.
             default: Of added columns the value in files that lack them; else it is null there.
             order: Columns that come first, in this order; the others follow.
-            key: Columns of which readers give one row for each value, the newest (docs/changing.md,
-                "Keys"); `[]` for none any more.
+            key: Key columns: readers return only the newest row of each key (docs/changing.md,
+                "Keys"); `[]` removes the key.
         Raises:
             UsageError: No such column, or nothing to be changed.
             SchemaConflict: A name is taken; a type doesn't hold what the column has; or files

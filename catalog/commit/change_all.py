@@ -57,7 +57,7 @@ class LogChange:
         writer: Whose.
         rows: How many are deleted or updated; None: they were not counted.
         files_removed: Files that go as a whole.
-        files_touched: Files that are left and of which rows go.
+        files_touched: Files that keep some rows while others go.
         tombstones: How many predicates the log keeps.
         revision: Of the commit; None: it isn't committed.
     """

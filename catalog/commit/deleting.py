@@ -328,7 +328,7 @@ class Rows:
         stay: Tells whether files stay of which no row is left.
 
     Attributes:
-        whole: Files of which no row is left, and that go.
+        whole: Files that have no row left, and are removed.
         bitmaps: Of the others that have such rows.
         rows: How many rows are hidden that were not.
         revision: As given.

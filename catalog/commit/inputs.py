@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Group:
-    """Files of one partition and one schema, whose rows are read and written anew.
+    """Files of one partition and one schema, whose rows are read and rewritten.
 
     Attributes:
         partition: Its name.

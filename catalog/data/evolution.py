@@ -34,7 +34,7 @@ class Change:
         default: Values of columns that come, in the files that lack them.
         widen: Types that hold all that the present ones hold.
         order: Columns that come first; the others follow as they stand.
-        key: Columns of which readers give one row for each value; empty for none, None: as it is.
+        key: Key columns: readers return one row for each key; empty for none, None: unchanged.
     """
 
     drop: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ class Definition:
         defaults: By column its value in files that lack it; null where there is none.
         last_id: The highest id that the table has given away: columns of files up to it that are
             not declared are not read.
-        key: Columns of which readers give one row for each value; empty for none.
+        key: Key columns: readers return one row for each key; empty for none.
         name: 16 bytes that tell it from others.
     """
 

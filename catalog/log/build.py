@@ -128,7 +128,7 @@ class Intent:
         asked: The operations that were asked for by name: see `operations.inferred`.
         claims: What it relies on beside the files that it takes out.
         rewritten: Tables whose rows it has written anew: of an overwrite or a rewrite.
-        hidden: Those of them of whose files rows were deleted, and not written anew.
+        hidden: Those whose files lost rows that were not rewritten.
         fits: What is held against the state that it is to be committed onto; they raise.
         again: Files of an earlier state that are added once more, after all actions.
         last: Actions that come after these: rows of them that are deleted.

@@ -193,7 +193,7 @@ def _puts_in(intent: Intent, table: str) -> bool:
 
 
 def _hold_deletes(state: State, intent: Intent, claim: Claim) -> None:
-    """Rows that were deleted since would come back with the files that are written anew."""
+    """Rows that were deleted since would come back with the rewritten files."""
     table, base = claim.table, claim.base_revision
     found = [item.revision for item in state.deletes.of_table(table)]
     found += [e.revision for entries in state.deletes.rows_of(table).values() for e in entries]

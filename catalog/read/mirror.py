@@ -187,16 +187,16 @@ def lost_log_error(writer: str, database: str) -> LogLost:
 
 
 class LostLogWarning(UserWarning):
-    """A log, or a part of one, is not there any more: what it told is missing from what is read."""
+    """A log, or a part of one, was lost: its rows are missing from the result."""
 
 
 def warn(text: str) -> None:
-    """Tell of a loss."""
+    """Warns of a loss."""
     warnings.warn(text, LostLogWarning, stacklevel=4)
 
 
 def lost_log_message(writer: str, database: str) -> str:
-    """Returns what is said of a log of which neither copy is there, beside logs that are."""
+    """Returns the warning for a log that is lost in both places while other logs are there."""
     return (
         f"{writer}/{database} has segments of checkpoints, and neither a log nor a mirror: it is "
         f"left out. {rebuild_command(writer, database)} salvages its rows"
@@ -257,11 +257,11 @@ def recovery_hint(store: Store, writer: str | None = None, database: str | None 
     )
 
 
-# --- The end of a log that somebody holds ---------------------------------------------------------
+# --- The lost end of a log that a reader has open -------------------------------------------------
 
 
 def lost_end(log: LogFolder, state: State, fresh: State) -> str | None:
-    """What is said of a state that is held although a new look shows less; None if its head is
+    """Returns the warning for a log that shows less than a reader has open; None if the head is
     still there, and a listing only missed it.
 
     Requests: 2 HEAD at most, of the names of the head.
