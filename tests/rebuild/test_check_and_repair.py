@@ -243,17 +243,15 @@ def test_pieces_that_both_refer_to_hide_nothing(store, catalog):
 
 def test_lost_segments_are_computed_and_the_checkpoints_written_again(spilled):
     store, points = spilled
-    segments = [info.key for info in store.list("w/db/segments/")]
-    assert len(segments) > 2
-    for lost in ([segments[0]], segments):
-        for key in lost:
-            store.delete([key])
+    for number in (1, None):  # one, then all; a repair writes new ones under other names
+        segments = [info.key for info in store.list("w/db/segments/")]
+        assert len(segments) > 2
+        store.delete(segments[:number])
         done = Catalog(store).repair("db", execute=True)
         assert done.checkpoints > 0
         assert not done.left
         assert Catalog(store).check("db").is_sound
         assert read(store, points) == points
-        segments = [info.key for info in store.list("w/db/segments/")]
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ SCRIPT = """
     import lakelog, lakelog.spark
     from lakelog.replication import replicate
     folder = Path(sys.argv[1])
-    sys.path.append(sys.argv[2])
+    sys.path += sys.argv[2:]
 
     def jvm():
         pid = os.getpid()
@@ -80,14 +80,14 @@ SCRIPT = """
 def test_executors_die_and_plan_and_replica_are_the_same(tmp_path):
     catalog = messy_lake(tmp_path, 30)
     lose_the_log(catalog)
-    here = plan_by(catalog, Embedded())
+    expected = plan_by(catalog, Embedded())
     (tmp_path / "sound").mkdir()
     sound = messy_lake(tmp_path / "sound", 30, damaged=False)
-    text = textwrap.dedent(SCRIPT)
+    text, here = textwrap.dedent(SCRIPT), Path(__file__).parent
     root = Path(lakelog.__file__).parent.parent
     path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [sys.executable, "-u", "-c", text, str(tmp_path), str(Path(__file__).parent)],
+        [sys.executable, "-u", "-c", text, str(tmp_path), str(here), str(here.parent / "running")],
         env=os.environ | {"PYTHONPATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
@@ -100,7 +100,7 @@ def test_executors_die_and_plan_and_replica_are_the_same(tmp_path):
     assert len(lines) == 2, err[-3000:]
 
     assert (tmp_path / "dead in a rebuild").exists()
-    assert json.loads(lines[0]) == here.to_json()
+    assert json.loads(lines[0]) == expected.to_json()
 
     assert (tmp_path / "dead in a replication").exists()
     tokens, errors = json.loads(lines[1])
