@@ -1,47 +1,31 @@
 """Garbage collection: deletes data files that no revision names and no commit to come will name.
 
 A committer puts a data file first and then the transaction that names it. Collection lists the data
-files, then reads the log, then deletes. A file that the listing doesn't show is no candidate. One
-that it shows was put before the listing ended, and its transaction is put
-
-1. before the reading of the log began: then the reading sees it, so the file is named and stays.
-   With the log read first, a file that was put and committed between the two would look like an
-   orphan.
-2. after the reading began, or never. Nobody can know which, so the file goes only if "after" is
-   impossible (rule A) or is promised not to happen (rule B).
+files, then reads the log, then deletes; in the other order a file that was put and committed
+between the two would look like an orphan. A listed file that the log doesn't name may still be
+named by a transaction that is put later, so it goes only if that is impossible (rule A) or is
+promised not to happen (rule B).
 
 Rule A, on stores with put-if-absent: the epoch in the name is below the head's, and the file was
 there before the first transaction of the head's epoch. Every committer asks for the one name after
 the head it knows. If that head is older than ours, the name is taken: it replays and sees the
 higher epoch, by which an owner is fenced for good and a guest's files are void (`EpochChanged`). If
-it is our head or a later one, it knew the epoch before it asked. (That a taken name might have been
-pruned meanwhile is what the prune floor rules out.) A replication puts transactions of any epoch,
-and their files before them, but what is of a past epoch only once that is past there, too. So such
-a file is younger than its epoch's end.
+it is our head or a later one, it knew the epoch before it asked. (The prune floor rules out that a
+taken name was pruned meanwhile.) A replication puts files of a past epoch only once that epoch is
+past in the replica, too, so such a file is younger than its epoch's end.
 
 Rule B, for everything else: the file is at least `Margins.gc_grace_s` old by the store's clock. A
-file of unknown age, or from the future, is young. The promise is the committer's: it commits no
-file that is older than half of that; the other half is for the put. Nor does a replication rely on
-such a file.
+committer commits no file that is older than half of that, and a replication relies on none; the
+other half is for the put. A file of unknown age, or from the future, is young.
 
 A file is named as long as any stored object of the log or its mirror names it, removed later or
-not (`retained`). While prune runs beside this, what was read may hold more than is needed, never
-less. A restore adds files again, whatever their epoch and age, and sees to it that a retained
-revision names them at every moment until then (`commit.keeping`): a listing that doesn't show the
-revision gone back to ended after the commit that names them, and what was committed is read once
-more after it.
-
-Execution does all of it again and keeps of the plan what is an orphan still and was not changed. It
-deletes in batches, and before each one reads what was committed since. What is committed between
-that look and the deletion is case 2 again. Only a replication can name an orphan while it is being
-deleted, if its source went back to it: that is looked for at the end, and raised.
+not (`retained`). A restore adds files again, whatever their epoch and age, and sees to it that a
+retained revision names them at every moment until then. Execution does all of it again, deletes in
+batches, and reads before each one what was committed since. Only a replication can name an orphan
+while it is being deleted, if its source went back to it: that is looked for at the end, and raised.
 
 Nothing is deleted in doubt: where the log is not there or is another's, was sealed for a rebuild,
-has a fork, a hole or a damaged object, has lost its end (the mirror goes on above its head), or was
-set back (`read.set_back`). What a rebuild left out stays for the grace period, whatever its epoch:
-that is how long the rebuild can be looked at. Names of an epoch that the log has not come to stay,
-and so does another log below `data/`. Strays (names that lakelog didn't make) go only if a pattern
-asks for them, once they are old.
+has a fork, a hole or a damaged object, has lost its end, or was set back (`read.set_back`).
 
 Source: docs/maintenance.md; docs/protocol.md, section 2.9.
 """
@@ -113,7 +97,7 @@ def plan_gc(
         LostTail: The mirror goes on above the head of the log, or data files were begun on a
             revision that it doesn't have.
         ForkError, MissingTransaction, CorruptError: A retained revision can't be read.
-        ForeignLog, ConflictError: See `retained.refuse_untouchable`.
+        ForeignLog, ConflictError: It is another log, or is sealed for a rebuild.
         NestedCatalog: Its data folder is that of another catalog, too.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         UsageError: A pattern is no text.
@@ -121,23 +105,13 @@ def plan_gc(
         files (each per 1,000 names on S3), and those of `retained.read_retained`; 1 HEAD of a
         transaction; if something goes, those of `lost_bases`.
     """
+    patterns = _checked(strays)
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
     )
-    patterns = _checked(strays)
-    context.refuse_refs()
-    exclusive = context.exclusive()
     now = context.now()
-    look = _look(context, exclusive, now, patterns)
+    look = _look(context, now, patterns)
     state = look.retained.state
-    facts = Facts(
-        head=state.revision,
-        head_digest=state.digest.hex(),
-        epoch=state.epoch,
-        oldest=look.retained.oldest,
-        exclusive=exclusive,
-        strays=patterns,
-    )
     orphans = look.orphans()
     return Plan(
         kind="gc",
@@ -147,7 +121,7 @@ def plan_gc(
         actions=orphans,
         kept=look.kept(),
         notes=() if orphans else ("There is nothing to delete",),
-        facts=facts,
+        facts=Facts(state.revision, state.digest.hex(), strays=patterns),
         made_at=now,
     )
 
@@ -171,7 +145,7 @@ def execute_gc(
     margins: Margins | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Looks at everything again, and deletes what the plan names and is still an orphan.
+    """Deletes what the plan names and is still an orphan by a new look at everything.
 
     It may be repeated after a failure. What was named by a commit meanwhile, was changed, or is too
     young by the store's clock is left and reported.
@@ -196,10 +170,7 @@ def execute_gc(
     )
     if not plan.actions:
         return Deleted().report(plan)
-    context.refuse_refs()
-    exclusive = context.exclusive()
-    now = context.store_now()
-    look = _look(context, exclusive, now, plan.facts.strays)
+    look = _look(context, context.store_now(), plan.facts.strays)
     _check_facts(plan, look.retained)
     left: dict[str, str] = {}
     todo: list[Deletion] = []
@@ -221,11 +192,7 @@ _NAMED_NOW: Final = "named by a commit since the plan was made"
 def _delete(
     context: MaintenanceContext, todo: list[Deletion], retained: Retained
 ) -> tuple[Deleted, dict[str, str]]:
-    """Deletes in batches. What was named by a commit just before its batch stays.
-
-    Returns:
-        What was deleted; and why each of the others was not, by key.
-    """
+    """Deletes in batches; returns what was deleted, and why each of the others was not, by key."""
     cut = len(base_folder(context.writer, context.database))
     deleted = Deleted()
     late: dict[str, str] = {}
@@ -248,11 +215,7 @@ def _delete(
 
 
 def _refuse_named(keys: list[str], named: list[bool]) -> None:
-    """A replication may name a file while a deletion of it is under way: nothing can hinder that.
-
-    Raises:
-        ConflictError: One did.
-    """
+    """Raises if a replication named a file while it was being deleted: nothing can prevent that."""
     lost = [key for key, is_named in zip(keys, named, strict=True) if is_named]
     if lost:
         more = f" and {len(lost) - 1:,} more" if len(lost) > 1 else ""
@@ -269,13 +232,13 @@ def _refuse_named(keys: list[str], named: list[bool]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is stored, what the log names, and what follows.
+    """One look at the store and the log.
 
     Attributes:
         infos: All objects below data/, by key.
         retained: What the log names.
         named: Keys of objects that it names.
-        verdicts: What becomes of the others, by key.
+        verdicts: What happens to the others, by key.
     """
 
     infos: dict[str, ObjectInfo]
@@ -312,9 +275,8 @@ class _Look:
 _NAMED: Final = "named by a retained revision"
 
 
-def _look(
-    context: MaintenanceContext, exclusive: bool, now: dt.datetime, strays: tuple[str, ...]
-) -> _Look:
+def _look(context: MaintenanceContext, now: dt.datetime, strays: tuple[str, ...]) -> _Look:
+    exclusive = context.exclusive()
     base = base_folder(context.writer, context.database)
     refuse_outer_log(context.store, context.writer, context.database)
     infos = {info.key: info for info in context.store.list(base + _DATA)}  # first: see above
@@ -370,7 +332,7 @@ def _refuse_set_back(
 
 def _check_facts(plan: Plan, retained: Retained) -> None:
     facts, state = plan.facts, retained.state
-    if state.revision < facts.head or state.epoch < facts.epoch:
+    if state.revision < facts.head:
         raise outdated(plan, f"the log ended at revision {facts.head}, now at {state.revision}")
     if digests_of(state).get(facts.head) != facts.head_digest:
         raise outdated(plan, f"revision {facts.head} was pruned, or is another transaction now")
@@ -388,18 +350,13 @@ def _grouped(left: dict[str, str], infos: dict[str, ObjectInfo]) -> tuple[Kept, 
 _INNER: Final = "of a log that lies below this data folder: move that catalog elsewhere"
 _STRAY: Final = "stray: not named by lakelog; `lakelog gc --strays PATTERN` plans it"
 _OTHER_LOG: Final = (
-    "of an epoch that this log has not come to: written for another log, or this log was lost and "
-    "begun anew (then rebuild it)"
+    "of an epoch that this log has not reached: written for another log, or this log was lost and "
+    "another one begun (then rebuild it)"
 )
 
 
 class Verdict(NamedTuple):
-    """What becomes of a file.
-
-    Attributes:
-        goes: Whether it is to be deleted.
-        why: In words.
-    """
+    """Whether a file is to be deleted, and why."""
 
     goes: bool
     why: str
@@ -411,10 +368,9 @@ class Rules:
 
     Attributes:
         epoch: Of the head.
-        superseded_at: When that epoch began, by the store's clock; None: nobody knows any more.
-        first_epoch: Of the incarnation.
-        begun_at: When the oldest object of the incarnation was put; None: nobody knows.
-        incarnation: Its number.
+        superseded_at: When that epoch began, by the store's clock; None if that is unknown.
+        first_epoch, incarnation: Of the log.
+        begun_at: When the oldest object of the incarnation was put; None if that is unknown.
         exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
         now: The time to judge ages by.
         margins: With the grace period.
@@ -436,11 +392,7 @@ class Rules:
     inner: tuple[str, ...] = ()
 
     def judge(self, info: ObjectInfo, path: str) -> Verdict:
-        """Decides what becomes of a file that no revision names.
-
-        Args:
-            path: Its path relative to `<writer>/<database>/`.
-        """
+        """Decides about a file that no revision names; `path` begins with `data/`."""
         if path.startswith(self.inner):
             return Verdict(False, _INNER)
         name = own_name(path)
@@ -455,7 +407,7 @@ class Rules:
             when = f"written under epoch {name.epoch}, superseded by {self.epoch}"
             return Verdict(True, self._reason(name, when))
         if not is_old(info, self.now, self.margins.gc_grace_s):
-            young = f"young: written within the grace period of {grace}, or at a time not known"
+            young = f"young: written within the grace period of {grace}, or at an unknown time"
             return Verdict(False, young)
         if not is_own(path):
             return Verdict(True, f"asked for: a stray; written at least {grace} ago")

@@ -1,8 +1,7 @@
-"""What every maintenance step works with: a store, one log, a clock, margins, and a progress sink.
+"""The context of a maintenance step: a store, one log, a clock, margins, and a progress callback.
 
-Ages are judged by the store's own clock. A plan may still judge by the planner's; an execution asks
-the store, since a clock that runs ahead makes young objects look old, and those are the ones that a
-committer may be about to name.
+A plan may judge ages by the planner's clock; an execution asks the store for its time, since a
+clock that runs ahead makes young objects look old, and those a committer may be about to name.
 """
 
 from __future__ import annotations
@@ -30,15 +29,7 @@ EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceContext:
-    """One maintenance step on one writer's database.
-
-    Attributes:
-        store: Where it lies.
-        log: For reading the log.
-        ambient: Clock, identities, waiting.
-        margins: How long things are left alone.
-        progress: Told how far it is, or None.
-    """
+    """One maintenance step on one writer's database."""
 
     store: Store
     log: LogReader
@@ -48,26 +39,26 @@ class MaintenanceContext:
 
     @property
     def writer(self) -> str:
-        """Whose log."""
+        """The writer of the log."""
         return self.log.writer
 
     @property
     def database(self) -> str:
-        """Of which database."""
+        """The database of the log."""
         return self.log.database
 
     @property
     def where(self) -> str:
-        """Writer and database, for messages."""
+        """The writer and database, for messages."""
         return f"{self.log.writer}/{self.log.database}"
 
     def tell(self, done: int, total: int, what: str) -> None:
-        """Say how far it is."""
+        """Reports progress."""
         if self.progress is not None:
             self.progress(done, total, what)
 
     def exclusive(self) -> bool:
-        """Whether the store is known to have put-if-absent: False where the probe may not write.
+        """Checks whether the store has put-if-absent; False where the probe may not write.
 
         Requests: those of `store.probe`: none if this store object was probed before.
         """
@@ -77,24 +68,13 @@ class MaintenanceContext:
         except AccessDenied:
             return False
 
-    def refuse_refs(self) -> None:
-        """Refuse if there are refs: they pin revisions, and this version can't read them.
-
-        Raises:
-            UnsupportedFeature: The catalog has some.
-        Requests: 1 HEAD, 1 LIST.
-        """
-        refuse_refs(self.store)
-
     def now(self) -> dt.datetime:
-        """The time by the ambient clock."""
+        """Returns the time by the ambient clock."""
         return EPOCH + dt.timedelta(microseconds=self.ambient.now_us())
 
     def store_now(self) -> dt.datetime:
-        """The time by the store's clock, or by the ambient one if that is behind it.
-
-        The store is asked by writing an object of the step's own and removing it again. A store
-        that gives no times is taken to be in 1970, where everything is young.
+        """Returns the time by the store's clock, or by the ambient one if that is behind it. For a
+        store that gives no times it is 1970: everything is young.
 
         Requests: 1 PUT, 1 HEAD, 1 DELETE.
         """
@@ -111,16 +91,16 @@ def open_context(
     margins: Margins | None,
     progress: Progress | None,
 ) -> MaintenanceContext:
-    """What a step works with.
+    """Returns the context for planning a step.
 
-    Args:
-        source: A catalog, whose ambient and margins are the defaults, or a store.
     Raises:
         InvalidName: Not the id of a writer or a database.
+        UnsupportedFeature: The catalog has refs.
     """
     check_id(writer, "writer")
     check_id(database, "database")
     place = open_source(source, ambient, margins)
+    refuse_refs(place.store)
     log = LogReader(place.store, writer, database, place.ambient)
     return MaintenanceContext(place.store, log, place.ambient, place.margins, progress)
 
@@ -134,7 +114,7 @@ def open_execution(
     margins: Margins | None,
     progress: Progress | None,
 ) -> MaintenanceContext:
-    """What the execution of a plan works with.
+    """Returns the context for the execution of a plan.
 
     Raises:
         UsageError: A plan of another kind or of another store.
@@ -149,14 +129,14 @@ def open_execution(
 
 
 def is_old(info: ObjectInfo, now: dt.datetime, limit_s: float) -> bool:
-    """Whether an object is known to be at least so old. Of unknown time or from the future: no."""
+    """Checks whether an object is known to be so old: not if its time is unknown or to come."""
     if info.modified_at is None:
         return False
     return (now - info.modified_at).total_seconds() >= max(0.0, limit_s)
 
 
 def outdated(plan: Plan, why: str) -> PlanOutdated:
-    """The error for a plan whose facts no longer hold."""
+    """Returns the error for a plan whose facts no longer hold."""
     return PlanOutdated(
         f"The {plan.kind} plan of {plan.writer}/{plan.database} no longer holds: {why}",
         key=f"{plan.writer}/{plan.database}",
@@ -165,7 +145,7 @@ def outdated(plan: Plan, why: str) -> PlanOutdated:
 
 
 def span_text(seconds: float) -> str:
-    """A length of time for people."""
+    """Returns a length of time as text."""
     for size_s, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= size_s:
             return f"{seconds / size_s:.1f} {unit}"

@@ -1,5 +1,4 @@
-"""What gc or prune is going to delete: a plan (`plans`) with a reason for each object; and what an
-execution has deleted. Pure.
+"""Plans of gc and prune: a reason for each object to delete; and reports of executions. Pure.
 
 A saved plan is data of unknown origin, so every key in it must be one that a step of its kind may
 delete at all.
@@ -87,10 +86,10 @@ class Kept:
 
     @classmethod
     def of(cls, reason: str, infos: Iterable[ObjectInfo], *, named: bool) -> Kept:
-        """The summary of these objects.
+        """Returns the summary of these objects.
 
         Args:
-            named: Whether to name them, as far as there is room.
+            named: Whether to name the first `SHOWN_NAMES` of them.
         """
         listed = sorted(infos, key=lambda info: info.key)
         names = tuple(info.key for info in listed[:SHOWN_NAMES]) if named else ()
@@ -102,12 +101,8 @@ class Facts:
     """What the plan was based on.
 
     Attributes:
-        head: Newest revision.
-        head_digest: Digest of its transaction, hex.
-        epoch: Of the head.
-        oldest: Oldest revision that could be read.
-        exclusive: Whether the store has put-if-absent (gc); None where nobody asked.
-        keep_from: prune: the oldest revision that retention wants; -1 for gc.
+        head: The newest revision.
+        head_digest: The digest of its transaction, hex.
         checkpoint: prune: key of the checkpoint that the log will begin with; empty if there is
             none, and for gc.
         strays: gc: patterns of paths; files that match are planned though lakelog didn't name them.
@@ -115,10 +110,6 @@ class Facts:
 
     head: int
     head_digest: str
-    epoch: int
-    oldest: int
-    exclusive: bool | None = None
-    keep_from: int = -1
     checkpoint: str = ""
     strays: tuple[str, ...] = ()
 
@@ -150,7 +141,7 @@ class Plan:
 
     @property
     def objects(self) -> int:
-        """How many objects it deletes."""
+        """The number of objects that it deletes."""
         return len(self.actions)
 
     @property
@@ -160,21 +151,21 @@ class Plan:
 
     @property
     def effect(self) -> Effect:
-        """What it deletes."""
+        """A summary of what it deletes."""
         return Effect("delete", "object", self.objects, self.size_bytes)
 
     def describe(self) -> tuple[Group, ...]:
-        """What it deletes, and what stays."""
+        """Returns what it deletes, and what stays."""
         actions = tuple(dataclasses.asdict(action) for action in self.actions)
         return (Group("actions", "", _ACTION, actions), describe_kept("stays", self.kept))
 
     def to_json(self) -> str:
-        """The plan as JSON text, for `from_json`."""
+        """Returns the plan as JSON text, for `from_json`."""
         return encode_plan(self, "actions")
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
-        """A plan from `to_json`, checked.
+        """Returns a plan from `to_json`, checked.
 
         Raises:
             UsageError: Not a plan, or one of another format.
@@ -207,17 +198,16 @@ class Report:
 
 
 def describe_kept(title: str, kept: tuple[Kept, ...]) -> Group:
-    """Objects that stay, as a group of a plan or a report."""
+    """Returns objects that stay, as a group of a plan or a report."""
     return Group("kept", title, _KEPT, tuple(dataclasses.asdict(item) for item in kept))
 
 
 def check_plan(plan: Plan) -> Plan:
-    """The plan, if everything in it is something that a plan of its kind may delete.
+    """Returns the plan, if a plan of its kind may delete everything in it.
 
     Raises:
         UsageError: An unknown kind, or one key twice.
-        InvalidName, InvalidPath: A writer, database or key that breaks the rules of names, or a key
-            that lies elsewhere.
+        InvalidName, InvalidPath: It has a writer, database or key that no such plan may name.
     """
     if plan.kind not in get_args(Kind):
         raise UsageError(f"Unknown kind of plan {plan.kind!r}", hint=_ANEW)
@@ -280,8 +270,7 @@ def own_name(path: str) -> DataFile | None:
 
 
 def is_own(path: str) -> bool:
-    """Checks whether lakelog made the name of a file: as a writer, or as a replication of chosen
-    tables. Everything else below `data/` is a stray."""
+    """Checks whether lakelog named a file: as a writer, or as a replication of chosen tables."""
     replica = path.count("/") >= _FOLDERS and parse_replica_file(path) and _is_path(path)
     return bool(replica) or own_name(path) is not None
 
@@ -306,13 +295,11 @@ def _is_path(path: str) -> bool:
 class Deleted:
     """Counts what an execution has deleted; several may execute the same plan at once.
 
-    A local file system says for each file who removed it. S3 answers every deletion alike, whether
-    the object was there or not, so there a report can only say that the objects are gone now.
-
     Attributes:
         objects, size_bytes: Deleted by this execution; or by another one meanwhile, if not `exact`.
-        gone: Gone just when they were to be deleted.
-        exact: Whether the store said of each object if it was there.
+        gone: Already deleted by something else.
+        exact: Whether the store reports for each object if it was there: a local file system does,
+            S3 doesn't.
     """
 
     objects: int = 0
@@ -321,12 +308,7 @@ class Deleted:
     exact: bool = True
 
     def add(self, asked: Sequence[Deletion], gone: Collection[str] | None) -> None:
-        """Counts one more batch.
-
-        Args:
-            asked: What was to be deleted.
-            gone: As `Store.delete` answered.
-        """
+        """Counts one more batch; `gone` is the answer of `Store.delete`."""
         done = [action for action in asked if gone is None or action.key not in gone]
         self.objects += len(done)
         self.size_bytes += sum(action.size_bytes for action in done)
@@ -334,12 +316,7 @@ class Deleted:
         self.exact = self.exact and (gone is not None or not asked)
 
     def report(self, plan: Plan, gone: int = 0, kept: tuple[Kept, ...] = ()) -> Report:
-        """Returns the report of the whole execution.
-
-        Args:
-            gone: Objects of the plan that were gone before.
-            kept: Objects of the plan that were left alone.
-        """
+        """Returns the report; `gone` counts objects of the plan that no longer existed."""
         return Report(
             plan.kind, plan.writer, plan.database, self.objects, self.size_bytes,
             self.gone + gone, kept, self.exact,

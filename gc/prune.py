@@ -2,38 +2,32 @@
 
 What may go: with C the checkpoint that the log will begin with, every transaction and checkpoint of
 a revision below C, all of lower incarnations, and segments that no checkpoint that stays refers to;
-in the log and in its mirror. Transaction C itself stays: it says what checkpoint C is.
+in the log and in its mirror. Transaction C itself stays: it proves what checkpoint C is.
 
 Which C: the newest checkpoint that is not above the oldest revision to keep. A revision is kept if
 the retention asks for it, or if it was the head at any time within the floor
-(`Margins.prune_floor_s`):
-- a reader that listed the log, or opened its newest snapshot, within the floor finds it there;
-- a committer asks for the name after the head it has seen, and lists again once it has been idle
-  for half the floor. So the name that it asks for was not taken and pruned since: put-if-absent
-  means what it should. This is why an execution judges ages by the store's clock, not by ours.
+(`Margins.prune_floor_s`): a reader that listed the log within the floor finds it there, and a
+committer, which lists again once it has been idle for half the floor, asks for no name that was
+taken and pruned since. This is why an execution judges ages by the store's clock.
 
 C must itself be older than the floor. A checkpoint under way may refer to segments of an older one
-than C, which its writer saw as the newest; another prune may be deleting segments by what it saw
-before C was there. By then each of them has finished, or has listed again and seen C. Segments that
-are younger than the floor stay, and they are listed before the log: a checkpoint that comes in
-between names old segments that C names too, or its own, which are young.
+than C, and another prune may be deleting segments by what it saw before C was there; by then each
+of them has finished, or has listed again and seen C. Segments that are younger than the floor stay,
+and they are listed before the log: a checkpoint that comes in between refers to segments of C, or
+to its own, which are young.
 
-What C must prove, when the plan is made and again when it is executed: it can be read whole, it is
-the checkpoint of its transaction, all later transactions follow from it, and, as far as the older
-log can still be read, replaying that gives the same state. A log that was always pruned so has been
-verified without a break since revision 0.
+C must prove, when the plan is made and when it is executed, that it can be read whole, is the
+checkpoint of its transaction, that all later transactions follow from it, and, if the older log can
+still be read, that replaying that gives the same state.
 
-In which order:
-1. The mirror is completed: C with its segments, and the transactions above it, but for the head,
-   whose copy is its committer's. From then on each copy alone holds every revision from C on.
-2. The log, then the mirror: lower incarnations first, then ascending by revision, within one first
-   the transaction, then the checkpoint; segments last.
-Wherever it stops, what is left of a copy is the end of a log, without a hole, no checkpoint lacks
-its segments, and the next prune takes what this one has left.
+The mirror is completed first, so that each copy alone holds every revision from C on. Then the log
+is deleted, then the mirror: lower incarnations first, then ascending by revision, within one first
+the transaction, then the checkpoint; segments last. Wherever it stops, a copy is the end of a log,
+without a hole, no checkpoint lacks its segments, and the next prune takes what this one has left.
 
 A lower incarnation goes whole, once nothing in it is younger than the floor or the days to keep.
 Names of a higher incarnation than the one in use stay: a rebuild may be writing them. A log that is
-sealed for one, or that has lost its end, is left alone altogether.
+sealed for one, or that has lost its end, is left alone.
 
 Source: docs/maintenance.md; docs/protocol.md, section 2.8.
 """
@@ -83,7 +77,7 @@ from .retained import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
@@ -134,11 +128,10 @@ def plan_prune(
     Requests: 4 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
         segment of the one that the log will begin with. keep_days also reads the newest state.
     """
+    retention = Retention.checked(keep_revisions, keep_days)
     context = open_context(
         source, writer, database, ambient=ambient, margins=margins, progress=progress
     )
-    retention = Retention.checked(keep_revisions, keep_days)
-    context.refuse_refs()
     return with_listing(context, lambda names: _plan(context, names, retention), segments=True)
 
 
@@ -173,7 +166,6 @@ def execute_prune(
     )
     if not plan.actions:
         return Deleted().report(plan)
-    context.refuse_refs()
     now = context.store_now()
     fresh = with_listing(context, lambda names: _check(context, names, plan, now), segments=True)
     planned = {action.key for action in plan.actions}
@@ -221,25 +213,19 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     listing = names.listing
     check_names(names)
     now = context.now()
-    choice = choose(context, names, retention, now)
-    first = choice.first
+    first, note = choose(context, names, retention, now)
+    notes = [note]
     if first is None:
-        state, needed, note = context.log.load(listing=listing), None, ""
+        state, needed = context.log.load(listing=listing), None
         refuse_untouchable(state)
     else:
         proof = prove(context, names, first)
-        state, needed, note = proof.state, proof.needed, proof.note
+        state, needed = proof.state, proof.needed
+        notes.append(proof.note)
     actions, kept = select(
         names, Limits(first, needed, now, context.margins.prune_floor_s, retention.days)
     )
-    facts = Facts(
-        head=listing.head,
-        head_digest=state.digest.hex(),
-        epoch=state.epoch,
-        oldest=listing.oldest_readable(),
-        keep_from=choice.keep_from,
-        checkpoint="" if first is None else listing.key(first),
-    )
+    checkpoint = "" if first is None else listing.key(first)
     return Plan(
         kind="prune",
         url=context.store.url,
@@ -247,8 +233,8 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
         database=context.database,
         actions=actions,
         kept=kept,
-        notes=tuple(text for text in (choice.note, note) if text),
-        facts=facts,
+        notes=tuple(filter(None, notes)),
+        facts=Facts(listing.head, state.digest.hex(), checkpoint),
         made_at=now,
     )
 
@@ -286,12 +272,7 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What the user wants to keep.
-
-    Attributes:
-        revisions: So many of the newest ones, or None.
-        days: What was readable at any time within so many days, or None.
-    """
+    """What the user wants to keep: so many revisions, and what was readable within so many days."""
 
     revisions: int | None
     days: float | None
@@ -315,25 +296,11 @@ class Retention:
         return cls(revisions, days)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The checkpoint that a log will begin with.
-
-    Attributes:
-        first: That checkpoint; None if none helps.
-        keep_from: The oldest revision that must stay readable.
-        note: Why nothing, or no more, can go.
-    """
-
-    first: LogObject | None
-    keep_from: int
-    note: str
-
-
 def choose(
     context: MaintenanceContext, names: LogNames, retention: Retention, now: dt.datetime
-) -> Choice:
-    """Returns the newest old checkpoint that is not above the oldest revision to keep.
+) -> tuple[LogObject | None, str]:
+    """Returns the newest old checkpoint that is not above the oldest revision to keep, or None; and
+    why nothing, or no more, can go.
 
     Raises:
         MissingTransaction: The log has a hole that no such checkpoint lies above.
@@ -361,7 +328,7 @@ def choose(
             f"{'. ' if note else ''}The checkpoint of revision {max(possible).revision} is too "
             f"young to be the first: it must be {span_text(floor_s)} old"
         )
-    return Choice(first, keep_from, note)
+    return first, note
 
 
 def _note(
@@ -591,26 +558,23 @@ def _unusable_statistics(state: State) -> str:
     """Reads back what describes files, too: `read_base` has read all else. What of it can't be used
     is reported and stops nothing: it costs skipping and never rows."""
     pieces = [piece for piece in state.pieces if piece.kind in DESCRIBING]
-    bad: list[str] = []
-    for low in range(0, len(pieces), _BODIES_AT_ONCE):
-        batch = pieces[low : low + _BODIES_AT_ONCE]
-        try:
-            for piece, data in zip(batch, state.bytes_of(batch), strict=True):
-                decode_describing(data, piece)
-        except CorruptError:
-            bad += [piece.where for piece in batch if not _is_usable(state, piece)]
+    lows = range(0, len(pieces), _BODIES_AT_ONCE)
+    bad = [piece for low in lows for piece in _unusable(state, pieces[low : low + _BODIES_AT_ONCE])]
     if not bad:
         return ""
     more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-    return f"Statistics can't be used: {bad[0]}{more}. No row is lost, but queries skip less"
+    return f"Statistics can't be used: {bad[0].where}{more}. No row is lost, but queries skip less"
 
 
-def _is_usable(state: State, piece: Piece) -> bool:
+def _unusable(state: State, pieces: Sequence[Piece]) -> list[Piece]:
     try:
-        decode_describing(state.bytes_of([piece])[0], piece)
+        for piece, data in zip(pieces, state.bytes_of(pieces), strict=True):
+            decode_describing(data, piece)
     except CorruptError:
-        return False
-    return True
+        if len(pieces) == 1:
+            return [*pieces]
+        return [bad for piece in pieces for bad in _unusable(state, [piece])]
+    return []
 
 
 def _compare_with_log(
@@ -753,5 +717,5 @@ def _check_body(key: str, body: bytes | None, digests: dict[int, str]) -> None:
         raise CorruptObject(
             f"{key} is not what it was when the log was verified",
             key=key,
-            hint="Nothing was deleted. Make a new plan; `lakelog check` tells more",
+            hint="Nothing was deleted. Make a new plan; `lakelog check` shows more",
         )

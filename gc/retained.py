@@ -1,12 +1,10 @@
-"""Reading a log for maintenance: whole and strictly, where a reader would make do with a part.
+"""Reads a log for maintenance: whole and strictly, where a reader needs only a part.
 
-A reader needs one checkpoint and what follows it. Whatever deletes must know all that is retained:
-every transaction from the oldest readable revision on is read and must be the next link of the
-chain; any doubt (a fork, a gap, a damaged object, a feature of the future, a lost end) is an error.
-
-Everything else that is stored of the log, in either copy, counts as well: what a prune that was
-interrupted has left, what only the mirror still has of a beginning that was lost, other
-incarnations. A data file stays as long as any such object names it.
+Anything that deletes must know all that is retained: every transaction from the oldest readable
+revision on is read and must be the next link of the chain; any doubt (a fork, a gap, a damaged
+object, an unknown feature, a lost end) is an error. Everything else that is stored of the log
+counts as well, in either copy: what an interrupted prune has left, what only the mirror still has,
+other incarnations. A data file stays as long as any such object names it.
 
 Source: docs/format.md, section 4; docs/maintenance.md.
 """
@@ -77,13 +75,8 @@ _REPAIR: Final = "Nothing was deleted. Restore it from the other copy of the log
 
 
 class Copy(NamedTuple):
-    """The objects of one copy of a log: of the log itself, or of its mirror.
-
-    Attributes:
-        log_folder, segments_folder: Key prefixes.
-        objects: Of the log folder, by name without the folder.
-        segments: Likewise; empty if the names of segments were not asked for.
-    """
+    """The objects of one copy of a log (itself or its mirror), by name without the folder.
+    `segments` is empty if the names of segments were not asked for."""
 
     log_folder: str
     segments_folder: str
@@ -93,12 +86,7 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogNames:
-    """The names of one log, of both copies, and what the store says of the objects.
-
-    Attributes:
-        listing: Parsed names of the log.
-        log, mirror: The two copies.
-    """
+    """The names of one log in both copies; `listing` holds the parsed names of the log."""
 
     listing: Listing
     log: Copy
@@ -242,11 +230,10 @@ def check_no_gap(listing: Listing) -> None:
 
 
 def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | None) -> State:
-    """Reads the state that a stretch of the log begins with, whole, and checks it against its own
-    transaction.
+    """Reads the whole state of a checkpoint, and checks it against its transaction.
 
     Args:
-        base: A checkpoint; None for the empty state before revision 0.
+        base: The checkpoint; None for the empty state before revision 0.
     Raises:
         ObjectNotFound: It vanished since the listing.
         CorruptError: It can't be relied on.
@@ -409,14 +396,12 @@ class Retained:
     """What the stored objects of a log name.
 
     Attributes:
-        oldest: The oldest revision of the incarnation in use that the log can be read at.
         state: At the head.
         paths: Every path that is live in some retained revision, and of every object of row
             deletes, with repeats.
         begun_at: When the oldest object of the incarnation in use was put, by the store's clock.
     """
 
-    oldest: int
     state: State
     paths: list[pa.Array]
     begun_at: dt.datetime | None
@@ -471,7 +456,7 @@ def _read_retained(context: MaintenanceContext, names: LogNames) -> Retained:
     known = [at for at in times if at is not None]
     begun_at = min(known) if len(known) == len(times) else None
     paths = named_by(state) + _named_besides(context, names, oldest)
-    retained = Retained(oldest, state, paths, begun_at)
+    retained = Retained(state, paths, begun_at)
     replay(context, listing, state, listing.head, retained.paths)
     refuse_untouchable(state)
     return retained
@@ -528,7 +513,7 @@ def _add_paths_of(body: bytes, key: str, paths: list[pa.Array]) -> None:
 
 
 def follow(context: MaintenanceContext, retained: Retained) -> Retained:
-    """Returns the same with what was committed since; read anew if the log is no continuation.
+    """Returns the same with what was committed since; reads all again if the log was replaced.
 
     Requests: 1 LIST, 1 GET a new transaction; as `read_retained` if it was pruned past the head.
     """

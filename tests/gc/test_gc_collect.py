@@ -91,7 +91,7 @@ def test_the_plan_says_why(lake):
     assert kept["named by a retained revision"].objects == 2
     assert kept["young"].names == (BASE + young,)
     assert kept["stray"].names == (BASE + notes,)
-    assert (plan.facts.head, plan.facts.epoch, plan.facts.exclusive) == (1, 2, True)
+    assert plan.facts.head == 1
     assert Plan.from_json(plan.to_json()) == plan
 
 
@@ -183,7 +183,6 @@ def test_without_put_if_absent_all_wait_for_grace(lake):
     take_over(lake)
     plan, _ = gc(lake)
     assert not plan.actions
-    assert not plan.facts.exclusive
     lake.pass_time(GRACE_S)
     assert planned(gc(lake)[0]) == {orphan}
 
@@ -204,7 +203,6 @@ def test_where_the_probe_may_not_write_epochs_prove_nothing(lake, hooked):
     guarded.probed = None
     plan = plan_gc(guarded, W, D, ambient=lake.clock.ambient())
     assert not plan.actions
-    assert not plan.facts.exclusive
 
 
 def test_a_name_of_ours_in_no_folder_of_a_table_is_a_stray(lake):

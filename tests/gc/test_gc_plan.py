@@ -38,7 +38,7 @@ def gc_plan(**changes):
         ),
         "kept": (Kept("young", 2, 7, ("EWR/weather/data/z.parquet",)),),
         "notes": ("a note",),
-        "facts": Facts(7, "ab" * 32, 3, 2, True),
+        "facts": Facts(7, "ab" * 32),
         "made_at": MADE_AT,
     }
     return Plan(**{**fields, **changes})
@@ -46,7 +46,7 @@ def gc_plan(**changes):
 
 def prune_plan(*names, checkpoint=CHECKPOINT):
     actions = tuple(Deletion(LOG + name, 1, "old") for name in names)
-    facts = Facts(9, "cd" * 32, 1, 0, False, 7, checkpoint)
+    facts = Facts(9, "cd" * 32, checkpoint)
     return gc_plan(kind="prune", actions=actions, facts=facts)
 
 
@@ -70,8 +70,7 @@ SAVED = """\
 "kept": [{"reason": "young", "objects": 2, "size_bytes": 7, \
 "names": ["EWR/weather/data/z.parquet"]}],
 "notes": ["a note"],
-"facts": {"head": 7, "head_digest": "DIGEST", "epoch": 3, "oldest": 2, "exclusive": true, \
-"keep_from": -1, "checkpoint": "", "strays": []},
+"facts": {"head": 7, "head_digest": "DIGEST", "checkpoint": "", "strays": []},
 "made_at": "2026-11-21T06:30:00.123456+00:00",
 "actions": [
 {"key": "EWR/weather/data/p/t/NAME", "size_bytes": 10, "reason": "orphan"},
@@ -188,7 +187,7 @@ def test_a_prune_plan_may_name_segments_lower_incarnations_and_the_mirror():
 
 def test_a_gc_plan_may_name_the_strays_that_it_was_asked_for():
     actions = (Deletion("EWR/weather/data/in/x.csv", 1, "asked for"),)
-    facts = Facts(7, "ab" * 32, 3, 2, True, strays=("data/in/*",))
+    facts = Facts(7, "ab" * 32, strays=("data/in/*",))
     good = gc_plan(actions=actions, facts=facts)
     assert Plan.from_json(good.to_json()) == good
 

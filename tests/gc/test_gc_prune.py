@@ -84,8 +84,6 @@ def test_the_plan_says_why(lake):
     assert [parse_log_object(key.rsplit("/")[-1]).revision for key in keys] == [0, 1, 2]
     assert all("before revision 3" in action.reason for action in plan.actions)
     assert plan.facts.head == 5
-    assert plan.facts.keep_from == 5
-    assert plan.facts.exclusive is None, "nobody asked the store"
     assert Plan.from_json(plan.to_json()) == plan
     assert plan.facts.checkpoint == lake.log_key("c3")
     kept = {kept.reason.split(":")[0]: kept for kept in plan.kept}
