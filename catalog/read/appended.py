@@ -215,7 +215,7 @@ class Existing:
             columns = told_columns(told, state, self._table)
             for _ in parts:
                 part = next(resolved)
-                form = columns.shown(part.schema)
+                form = columns.shown(part.schema, part.fingerprint)
                 schemas.append(FileSchema(form.schema, state.writer, partial(str, part.key)))
                 seen = Seen(is_live=True, hidden=part.hidden)
                 file = (state.writer, part.key, part.partition)

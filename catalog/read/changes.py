@@ -128,7 +128,8 @@ def key_steps(
         found: list[RowStep] = []
         for change in _changes(store, cut(stretch.start), cut(stretch.end), table):
             log = by_writer[change.file[0]]
-            part = replace(change.part, shown=log.columns.shown(change.part.schema))
+            shown = log.columns.shown(change.part.schema, change.part.fingerprint)
+            part = replace(change.part, shown=shown)
             file = (change.file, part.partition, part.fingerprint)
             pairs = several.setdefault(file, [])
             place = len(pairs) if net and len(stretches) > 1 else None

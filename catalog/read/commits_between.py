@@ -239,7 +239,7 @@ class Between:
 
     def shown(self, fingerprint: bytes) -> Shown:
         """What files of a schema are told by."""
-        return self.columns.shown(self.steps.schemas[fingerprint].schema)
+        return self.columns.shown(self.steps.schemas[fingerprint].schema, fingerprint)
 
 
 class Found(NamedTuple):
@@ -283,21 +283,38 @@ class ToldBy(NamedTuple):
     that the table has now, whatever they were called then.
 
     Attributes:
-        last: What the log says of them; None: files have them so.
-        earlier: What it said before, the newest first.
+        tables: Of the cut that has these columns.
+        state: Of the log, in this cut.
+        table: Its name.
+        earlier: What the log said of the columns before, the newest first.
     """
 
-    last: Definition | None
-    earlier: Sequence[Definition] = ()
+    tables: CutTables
+    state: State
+    table: str
+    earlier: Sequence[Definition]
 
-    def shown(self, schema: pa.Schema) -> Shown:
+    def shown(self, schema: pa.Schema, fingerprint: bytes) -> Shown:
         """What files of a schema are told by. If the table has none of their columns any more, for
-        it was dropped, that is what was said last while it had."""
-        for definition in (self.last, *self.earlier):
-            found = shown(schema, definition)
-            if found.stored:
-                return found
-        return shown(schema, None)
+        it was dropped or went back to others, that is what was said last while it had."""
+        last = self.state.definitions.of(self.table)
+        now = shown(schema, last)
+        if now.stored:
+            return now
+        known = self.tables.schemas_of(self.state, self.table)
+        is_dropped = all(entry.fingerprint != fingerprint for entry in known)
+        for definition in self.earlier:
+            if is_dropped or (last is not None and _goes_back(definition, last)):
+                found = shown(schema, definition)
+                if found.stored:
+                    return found
+        return shown(schema, None) if is_dropped else now
+
+
+def _goes_back(before: Definition, after: Definition) -> bool:
+    """Whether a definition has columns again that another one had dropped."""
+    ids = set(after.ids().values()).difference(before.ids().values())
+    return any(number <= before.last_id for number in ids)
 
 
 def told_columns(
@@ -312,7 +329,7 @@ def told_columns(
     """
     (state,) = (each for each in told.states if each.writer == before.writer)
     earlier = [each for each in (before.definitions.of(table), *others) if each is not None]
-    return ToldBy(state.definitions.of(table), earlier[::-1])
+    return ToldBy(told, state, table, earlier[::-1])
 
 
 def steps_between(store: Store, ambient: Ambient, known: Known) -> Steps:

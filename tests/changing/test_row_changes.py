@@ -153,6 +153,41 @@ def test_a_table_made_again_has_other_columns_of_the_same_names(world):
     ]
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_rows_whose_columns_were_all_dropped_are_told_by_those_of_today(world, declared):
+    old = commit(world, lambda tx: tx.write("hourly", pa.table({"a": [1]})))
+    if declared:
+        commit(world, lambda tx: tx.evolve("hourly", order=["a"]))
+    first = world.token
+    commit(world, lambda tx: tx.write("hourly", pa.table({"b": [2]})))
+    added = {"add": {"c": pa.int64()}, "default": {"c": 50}}
+    commit(world, lambda tx: tx.evolve("hourly", drop=["a"], **added))
+    second = world.token
+    shown = world.catalog.snapshot("weather").to_arrow("hourly").to_pylist()
+    assert shown == [{"b": None, "c": 50}, {"b": 2, "c": 50}]
+    world.take_out(*old)
+    went = {"_change": "delete", "b": None, "c": 50}
+    for since, came in ((first, [{"_change": "insert", "b": 2, "c": 50}]), (second, [])):
+        found = world.catalog.changes("weather", "hourly", since).read_all()
+        found = found.drop_columns(["_writer", "_revision", "_committed_at"])
+        assert found.to_pylist() == [*came, went]
+
+
+def test_rows_of_a_table_that_a_restore_takes_back_behind_a_drop_keep_their_columns(world):
+    commit(world, lambda tx: tx.write("hourly", pa.table({"n": [1]})))
+    then = world.token
+    world.catalog.drop("weather", "hourly", execute=True)
+    commit(world, lambda tx: tx.write("hourly", pa.table({"n": [2]})))
+    commit(world, lambda tx: tx.evolve("hourly", rename={"n": "m"}))
+    before = world.token
+    world.catalog.restore("weather", to=then, execute=True)
+    found = world.catalog.changes("weather", "hourly", before).read_all()
+    assert found.drop_columns(["_writer", "_revision", "_committed_at"]).to_pylist() == [
+        {"_change": "delete", "n": None, "m": 2},
+        {"_change": "insert", "n": 1, "m": None},
+    ]
+
+
 def test_a_file_that_comes_back_elsewhere_reads_otherwise(world):
     """In another partition, which tells a column of it."""
     path, body = "data/own.parquet", pa.BufferOutputStream()
