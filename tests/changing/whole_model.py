@@ -49,12 +49,14 @@ class File:
 
 @dataclass(frozen=True)
 class Table:
-    """A table at a point in time; `files` by writer and path."""
+    """A table at a point in time; `files` by writer and path. One that is begun again after a drop
+    is another one, with another number and columns of its own."""
 
     columns: dict[str, Column]
     files: dict[tuple[str, str], File] = field(default_factory=dict)
     key: tuple[int, ...] = ()  # numbers of columns
     evolves: bool = True
+    number: int = 0
 
     def of(self, writer: str) -> dict[str, File]:
         return {path: file for (name, path), file in self.files.items() if name == writer}
@@ -159,7 +161,7 @@ class Model:
         for name in names:
             column = table.columns[name]
             values = ids if name == "id" else [fixed.get(name, self.draw(column)) for _ in ids]
-            if whole_key and column.number in (table.key or (1,)):
+            if whole_key and (column.number in table.key or (not table.key and name == "k")):
                 values = [
                     self.rng.randrange(6)
                     if v is None and column.kind != TEXT

@@ -19,7 +19,9 @@ class Steps(Model):
 
     def begin(self, name: str) -> None:
         """Every writer writes the table, so that all logs know it."""
-        table = Table(dict(BASE), evolves=self.rng.random() < 0.8)
+        number = next(self.numbers)
+        columns = {n: replace(c, number=c.number and next(self.numbers)) for n, c in BASE.items()}
+        table = Table(columns, evolves=self.rng.random() < 0.8, number=number)
         for writer in WRITERS:
             data = self.data(table, self.rng.choice([1, 3]))
             self.do(writer, lambda tx, data=data: tx.write(name, self.full(table, data)))
