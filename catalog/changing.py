@@ -382,11 +382,8 @@ class Changing(ABC):
         return LogsNow(states, opened, names)
 
     def _heads(self, database: str, writers: Sequence[str] | None) -> list[State]:
-        """The newest states, by writer.
-
-        Raises:
-            WriterNotFound: One of these has no log.
-        """
+        """Returns the newest states, by writer. Raises `WriterNotFound` if one of these has no
+        log."""
         found = [s for s in self._states(database, None, writers) if s.revision >= 0]
         return self._picked(found, database, writers)
 
@@ -473,11 +470,7 @@ def _same(plan: ChangePlan, other: ChangePlan) -> bool:
 
 
 def _checked(database: str, writers: Sequence[str] | None) -> tuple[str, list[str] | None]:
-    """Names that can be, those of writers once each.
-
-    Raises:
-        UsageError, InvalidName: One can't be.
-    """
+    """Checks names; returns the writers once each. Raises `UsageError` or `InvalidName`."""
     database = check_id(value_of(database), "database")
     if writers is None:
         return database, None

@@ -55,11 +55,10 @@ def logs_below(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_outer_log(store: Store, writer: str, database: str) -> None:
-    """Raise if the data folder of a database lies in that of another catalog's: it is called
-    `data`, and its writer's folder is a database of a catalog above.
+    """
+    Raises `NestedCatalog` if the data folder of a database is that of another catalog's: it is
+    called `data`, and its writer's folder is a database of a catalog above.
 
-    Raises:
-        NestedCatalog: It does.
     Requests: 1 LIST if the database is called so, else none.
     """
     if database != _DATA:

@@ -243,11 +243,8 @@ class Snapshot:
         return projected(schemas, table, checked(columns, schemas, table), None).read
 
     def column_names(self, table: str) -> list[str]:
-        """Names of the columns of a table, in order; also where types of a column conflict.
-
-        Raises:
-            TableNotFound.
-        """
+        """Returns the columns of a table, in order; also where types conflict. Raises
+        `TableNotFound`."""
         return column_names(self._tables.file_schemas(table))
 
     def files(
@@ -621,12 +618,11 @@ class Snapshot:
     def row_filter(
         self, table: str, where: Where, *, writer: str | None = None, decides: bool = True
     ) -> RowFilter:
-        """What `where=` means for a table, for engines that filter rows themselves.
+        """Returns the meaning of `where=` for a table, for engines that filter rows themselves.
+        Raises as `files`.
 
         Args:
             decides: Whether rows are filtered by it; else files are skipped by it only.
-        Raises:
-            TableNotFound, WriterNotFound, InvalidPredicate, SchemaConflict.
         """
         from .read.row_filter import row_filter
 

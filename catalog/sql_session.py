@@ -77,13 +77,11 @@ class SqlSession:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, snapshot: Snapshot, name: str | None = None, *, query: str = "") -> None:
-        """Make views of a cut's tables.
+        """Makes views of a cut's tables. Raises `UsageError` for a name that can't be.
 
         Args:
-            name: What stands before their names, as `june` in `june.hourly`; None: nothing.
+            name: What precedes their names, as `june` in `june.hourly`; None: nothing.
             query: Of very many tables only those that it names are looked at.
-        Raises:
-            UsageError: No such name can be given.
         """
         if name is not None:
             self._check(name)
@@ -150,13 +148,8 @@ class SqlSession:
         return [name.removesuffix(HIDDEN) for (name,) in self._connection.execute(views).fetchall()]
 
     def statements(self, text: str, *, whole: bool = True) -> list[str] | None:
-        """The statements of a text; None if it may not have its end yet.
-
-        Args:
-            whole: It has.
-        Raises:
-            InvalidQuery: It is no SQL.
-        """
+        """Returns the statements of a text; None if it may be incomplete (unless `whole`). Raises
+        `InvalidQuery` if it is no SQL."""
         duckdb = package("duckdb")
         _check_text(text)
         try:

@@ -250,10 +250,9 @@ def read_base(context: MaintenanceContext, listing: Listing, base: LogObject | N
 
 
 def read_checkpoint(context: MaintenanceContext, key: str) -> State:
-    """Reads one checkpoint, of the log or of its mirror, without any fallback to another one.
+    """Reads one checkpoint, of the log or of its mirror, without any fallback. Raises
+    `ObjectNotFound` or `CorruptError`.
 
-    Raises:
-        ObjectNotFound, CorruptError: It can't be relied on.
     Requests: 1 GET; its segments are read when they are needed, from the log or else the mirror.
     """
     decoded = decode_checkpoint(context.store.get(key), key)
@@ -424,10 +423,9 @@ class Retained:
 
 
 def read_retained(context: MaintenanceContext) -> Retained:
-    """Reads all that is retained.
+    """Reads all that is retained. Raises `WriterNotFound`, `ForkError`, `MissingTransaction` or
+    `CorruptError` if anything is in doubt.
 
-    Raises:
-        WriterNotFound, ForkError, MissingTransaction, CorruptError: Something is in doubt.
     Requests: 2 LIST; 1 GET for the oldest checkpoint, its segments, each later transaction, and
         each object of another incarnation or below the oldest revision; those of `follow`.
     """

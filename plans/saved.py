@@ -98,11 +98,8 @@ def dump_plans(plans: Sequence[MaintenancePlan]) -> str:
 
 
 def split_plans(text: str | bytes) -> list[str]:
-    """The texts of the plans in a file, each for `from_json`.
-
-    Raises:
-        UsageError: Not JSON.
-    """
+    """Returns the texts of the plans in a file, for `from_json`. Raises `UsageError` if it isn't
+    JSON."""
     data = _load(text)
     return [_dump(item) for item in (data if isinstance(data, list) and data else [data])]
 

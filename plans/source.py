@@ -51,11 +51,7 @@ def open_source(
 
 
 def check_source(plan: MaintenancePlan, kind: str, store: Store) -> None:
-    """Refuse to execute a plan of another step, or for another catalog.
-
-    Raises:
-        UsageError: It is.
-    """
+    """Raises `UsageError` if a plan is of another step, or for another catalog."""
     if plan.kind != kind:
         raise UsageError(
             f"This is a {plan.kind} plan, not one of {kind}", hint=f"Make a {kind} plan"
@@ -69,10 +65,8 @@ def check_source(plan: MaintenancePlan, kind: str, store: Store) -> None:
 
 
 def refuse_refs(store: Store) -> None:
-    """Refuse if there is anything below `_refs/`, or of that name.
+    """Raises `UnsupportedFeature` if there is anything below `_refs/`, or of that name.
 
-    Raises:
-        UnsupportedFeature: There is.
     Requests: 1 HEAD, 1 LIST.
     """
     try:

@@ -326,10 +326,9 @@ class OneLog:
             self._checkpoint()
 
     def _open_mirror(self) -> Mirror:
-        """Completes the replica's mirror, as each opening for writing does.
+        """Completes the replica's mirror, as each opening for writing does. Raises `LostTail` if
+        the replica has lost its end.
 
-        Raises:
-            LostTail: The replica has lost its end.
         Requests: 2 LIST; 1 GET and 1 PUT for each copy that is missing.
         """
         replica, exclusive = self.position.replica, self.transfer.copier.exclusive

@@ -246,11 +246,7 @@ class Selected:
 
 
 def _refuse_other(state: State, head: State) -> None:
-    """Refuse a log that isn't at the state any more for which a difference holds.
-
-    Raises:
-        PlanOutdated: It isn't.
-    """
+    """Raises `PlanOutdated` if a log isn't at the state that a difference holds for."""
     if (head.revision, head.digest) != (state.revision, state.digest):
         raise outdated(f"{state.writer}/{state.database}")
 
@@ -258,11 +254,7 @@ def _refuse_other(state: State, head: State) -> None:
 def open_selected(
     source: Catalog, destination: Catalog, databases: Collection[str] | None, selection: Selection
 ) -> Selected:
-    """A round at the source's newest cut.
-
-    Raises:
-        UsageError: Not one database.
-    """
+    """Opens a round at the source's newest cut. Raises `UsageError` for more than one database."""
     named = sorted(set(source.databases() if databases is None else databases))
     if len(named) != 1:
         raise UsageError(
@@ -312,11 +304,8 @@ class ReplicaLogs:
     failed: dict[str, LakelogError] = field(default_factory=dict)
 
     def of(self, writer: str) -> ReplicaLog:
-        """One log; an empty one if there is none.
-
-        Raises:
-            LakelogError: It can't be read.
-        """
+        """Returns one log; an empty one if there is none. Raises `LakelogError` if it can't be
+        read."""
         if writer in self.failed:
             raise self.failed[writer]
         live: dict[str, frozenset[str]] = dict.fromkeys(self.tables, frozenset())
@@ -544,10 +533,8 @@ def selection_of(
 
 
 def refuse_name(what: str, given: object) -> None:
-    """Refuse one name where a list of names belongs: it is one of letters.
-
-    Raises:
-        UsageError: It is a name.
+    """
+    Raises `UsageError` for one name in the place of a list: it is a list of letters.
     """
     if isinstance(given, str):
         raise UsageError(

@@ -176,12 +176,11 @@ class Transfer:
         return self.copier.put(key, body)
 
     def copy_segments(self, keys: Iterable[str], *, mirror: bool = False) -> None:
-        """Copy segments, whose names are the digests of their bytes.
+        """Copies segments, whose names are the digests of their bytes. Raises `ObjectNotFound` or
+        `CorruptObject`.
 
         Args:
             mirror: Put them into the destination's mirror.
-        Raises:
-            ObjectNotFound, CorruptObject: One is not there, or damaged.
         Requests: 1 GET and 1 PUT a segment.
         """
         listed = list(keys)
@@ -267,10 +266,9 @@ class Copier:
             return len(body), False
 
     def put(self, key: str, body: bytes) -> bool:
-        """Put an object if none is there; whether it was put.
+        """Puts an object if none is there; returns whether it was put. Raises `ReplicaDiverged` if
+        another one is there.
 
-        Raises:
-            ReplicaDiverged: Another one is there.
         Requests: 1 PUT; 1 GET more if it is there, or without put-if-absent.
         """
         if self.exclusive:
@@ -290,10 +288,9 @@ class Copier:
         return False
 
     def _age_s(self, key: str, file: DataFile) -> float | None:
-        """The age of a data file at the destination, by its clock; None: it isn't there.
+        """Returns the age of a data file at the destination, by its clock, or None. Raises
+        `ReplicaDiverged` if another file is there.
 
-        Raises:
-            ReplicaDiverged: Another one is there.
         Requests: 1 HEAD; 1 GET of the footer if it is there, of an object of row deletes of all.
         """
         destination = self.destination
@@ -337,12 +334,8 @@ def _file_copier(  # noqa: PLR0917 - an engine adds the stores behind what is th
 
 
 def check_body(body: bytes, key: str, file: DataFile) -> None:
-    """Compare an object with what the log states of it, and a Parquet file's pages with their
-    checksums, before it is put anywhere.
-
-    Raises:
-        CorruptObject: It is damaged, or another one.
-    """
+    """Raises `CorruptObject` if an object isn't what the log says of it, or a Parquet file's pages
+    don't match their checksums."""
     if file.is_deletes:
         bitmaps_of(body, key)
         return

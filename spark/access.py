@@ -94,11 +94,7 @@ class Access:
 
 
 def refuse_memory(url: str) -> None:
-    """Refuse a store that other processes can't see.
-
-    Raises:
-        UsageError: It is one.
-    """
+    """Raises `UsageError` for a store that other processes can't see."""
     if url.startswith("memory:"):
         raise UsageError(
             f"Spark can't use {url}: its tasks are other processes, which don't see it",

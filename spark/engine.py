@@ -194,11 +194,9 @@ class Openings:
         ]
 
     def now(self) -> bytes:
-        """What opens them, packed: on S3 with the credentials as they are valid now.
-
-        Raises:
-            UsageError: An option that can't be sent.
-        Raises, Requests: As `Identity.options`.
+        """
+        Returns what opens them, packed: on S3 with the credentials that are valid now. Raises
+        `UsageError` if an option can't be sent; else as `Identity.options`.
         """
         try:
             return pack(

@@ -288,13 +288,8 @@ def _group(form: Shown, partition: str, target: pa.Schema, named_columns: set[st
 
 
 def text_of(value: pa.Scalar, name: str) -> str:
-    """A value that isn't null.
-
-    Args:
-        name: Of its column, for errors.
-    Raises:
-        InvalidSchema: No text tells it.
-    """
+    """Returns a value that isn't null as text. Raises `InvalidSchema`, with the name of its column,
+    if no text can be it."""
     kind = value.type
     if kinds.is_floating(kind) and math.isfinite(value.as_py()):
         return repr(value.as_py())

@@ -389,10 +389,8 @@ def check_names(target: pa.Schema, *, exact_case: bool) -> None:
 
 
 def check_times(spark: SparkSession, target: pa.Schema) -> None:
-    """Refuse times of day where Spark has them off: its own reader rejects them then.
-
-    Raises:
-        InvalidSchema: Names the column.
+    """
+    Raises `InvalidSchema` for times of day where Spark has them off: its own reader rejects them.
     """
     from pyspark.sql import types
 
@@ -406,13 +404,8 @@ def check_times(spark: SparkSession, target: pa.Schema) -> None:
 
 
 def _check_hidden(names: Sequence[str], *, metadata: bool) -> None:
-    """Refuse names under which Spark's own Parquet reader gives something else.
-
-    Args:
-        metadata: Whether the numbers of rows are read.
-    Raises:
-        InvalidSchema: Names the column.
-    """
+    """Raises `InvalidSchema` for names under which Spark's own Parquet reader gives something else;
+    `metadata`: the numbers of rows are read, too."""
     for name in names:
         if name.lower() == _ROW_NUMBERS:
             raise InvalidSchema(

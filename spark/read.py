@@ -227,11 +227,8 @@ def _elsewhere(files: FileList) -> list[str]:
 
 
 def _check_source(spark: SparkSession, target: pa.Schema, reason: LakelogError) -> None:
-    """Warn that the data source reads what Spark's own reader can't; it needs a Spark type too.
-
-    Raises:
-        InvalidSchema: It can't either.
-    """
+    """Warns that the data source reads what Spark's own reader can't. Raises `InvalidSchema` if it
+    can't either."""
     check_names(target, exact_case=is_case_sensitive(spark))
     spark_schema(target)
     warnings.warn(
@@ -332,11 +329,8 @@ _SECRET_LINES = r"(?i)(storage|location)options[^\n]*(\n\s*value: [^\n]*)?"
 
 
 def register_source(spark: SparkSession) -> None:
-    """Make the source in Python known, and its storage options secrets in plans.
-
-    Raises:
-        SparkUnsupported: This Spark is too old.
-    """
+    """Registers the Python source, and its storage options as secrets in plans. Raises
+    `SparkUnsupported` if this Spark is too old."""
     check_spark()
     from pyspark.errors import AnalysisException
     from pyspark_lakelog import DefaultSource

@@ -268,11 +268,8 @@ def package_settings(packages: Sequence[str], settings: Mapping[str, str]) -> di
 
 
 def hadoop_version() -> str:
-    """The version of Hadoop that comes with Spark.
-
-    Raises:
-        SparkUnsupported: Its jars don't tell.
-    """
+    """Returns the version of Hadoop that comes with Spark. Raises `SparkUnsupported` if its jars
+    don't show it."""
     from pyspark.find_spark_home import _find_spark_home
 
     home = Path(_find_spark_home())

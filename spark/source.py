@@ -99,10 +99,9 @@ class LakelogDataSource(DataSource):
         return spark_schema(_selection(self.options, snapshot).given)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of the cut, or of what changed between two.
+        """Returns the reader of the cut, or of what changed between two. Raises `UsageError` if the
+        schema has a NOT NULL.
 
-        Raises:
-            UsageError: The schema has a NOT NULL.
         Requests: those of `Catalog.snapshot`.
         """
         refuse_not_null(schema)
@@ -131,11 +130,8 @@ class LakelogDataSource(DataSource):
         return LakelogWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakelogStreamWriter:
-        """What writes the batches of a stream; see `LakelogStreamWriter`.
-
-        Raises:
-            SparkUnsupported: This Spark can't have one.
-        """
+        """Returns the writer of a stream's batches. Raises `SparkUnsupported` if this Spark can't
+        have one."""
         check_stream_sink(pyspark.__version__)
         from .stream_sink import LakelogStreamWriter
 

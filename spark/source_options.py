@@ -57,13 +57,12 @@ class SourceAccess:
 def refuse_unknown(
     options: Mapping[str, str], known: Sequence[str], what: str, also: Sequence[str] = ()
 ) -> None:
-    """Refuse options that aren't known: a misspelt one would silently have no effect. Those that
-    Spark adds have a dot in their names.
+    """
+    Raises `UsageError` for unknown options: a misspelt one would silently have no effect. Options
+    that Spark adds have a dot in their names.
 
     Args:
         also: Further names that are known, and not in the message.
-    Raises:
-        UsageError: There is one.
     """
     names = {name.lower() for name in (*known, *also)}
     for name in options:
@@ -76,11 +75,7 @@ def refuse_unknown(
 
 
 def need(options: Mapping[str, str], name: str, hint: str) -> str:
-    """The value of an option that has to be there.
-
-    Raises:
-        UsageError: It isn't.
-    """
+    """Returns the value of an option. Raises `UsageError` if it isn't given."""
     value = options.get(name)
     if not value:
         raise UsageError(
@@ -90,11 +85,8 @@ def need(options: Mapping[str, str], name: str, hint: str) -> str:
 
 
 def names(options: Mapping[str, str], name: str) -> tuple[str, ...] | None:
-    """An option that is a JSON list of names; None: it isn't given.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """Returns an option that is a JSON list of names, or None. Raises `UsageError` for anything
+    else."""
     text = options.get(name)
     if text is None:
         return None
@@ -106,11 +98,7 @@ def names(options: Mapping[str, str], name: str) -> tuple[str, ...] | None:
 
 
 def json_object(name: str, text: str) -> dict[str, Any]:
-    """What `open_catalog` takes, as JSON.
-
-    Raises:
-        UsageError: It is no JSON object.
-    """
+    """Returns an argument of `open_catalog`. Raises `UsageError` if it is no JSON object."""
     found = _json(text)
     if not isinstance(found, dict):  # the message is without the text, which holds secrets
         hint = "Give it as json.dumps(...) of what open_catalog takes"
@@ -142,11 +130,7 @@ def number(options: Mapping[str, str], name: str, default: int, *, least: int | 
 
 
 def flag(options: Mapping[str, str], name: str, *, default: bool = False) -> bool:
-    """An option that is true or false.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """Returns an option that is true or false. Raises `UsageError` for anything else."""
     text = str(options.get(name, default))
     if text.lower() not in ("true", "false"):
         raise _unfit(name, text, "", "Give true or false")
@@ -158,11 +142,8 @@ def _unfit(name: str, text: str, what: str, hint: str) -> UsageError:
 
 
 def json_text(given: Mapping[str, Any]) -> str:
-    """Options of a store as the text of an option.
-
-    Raises:
-        UsageError: Something in them is no JSON.
-    """
+    """Returns options of a store as the text of an option. Raises `UsageError` if they are no
+    JSON."""
     try:
         return json.dumps(dict(given))
     except (TypeError, ValueError):
@@ -300,11 +281,7 @@ NOT_NULL_HINT: Final = "Leave NOT NULL out of the schema"
 
 
 def refuse_not_null(schema: StructType) -> None:
-    """Refuse a schema of the user's by which something is never null.
-
-    Raises:
-        UsageError: Names the column.
-    """
+    """Raises `UsageError` if a schema of the user's has a column that is never null."""
     for field in schema.fields:
         if not field.nullable or _has_not_null(field.dataType):
             word = "has" if field.nullable else "is"

@@ -123,13 +123,7 @@ def attach(
 
 
 def detach(spark: SparkSession, name: str) -> bool:
-    """Forget a lake that was attached.
-
-    Returns:
-        Whether there was one.
-    Raises:
-        SparkUnsupported: As `attach`.
-    """
+    """Forgets a lake that was attached; returns whether there was one. Raises as `attach`."""
     installer, session = _installer(spark)
     with typed_errors(_unfit(spark)):
         return bool(installer.detach(session, name))

@@ -107,11 +107,7 @@ class FollowedTable:
         return cut_of(self._asked.database, states)
 
     def refuse_lost(self, since: Cut) -> None:
-        """Refuse to go on from a cut that the newest one doesn't follow.
-
-        Raises:
-            StreamLost: Names the log.
-        """
+        """Raises `StreamLost`, with the log, if the newest cut doesn't follow another one."""
         for writer, at in since.writers.items():
             head, where = self._heads.get(writer), f"{writer}/{since.database}"
             if head is None:
@@ -236,11 +232,7 @@ class FollowedTable:
         return self._catalog._states(self._asked.database, {writer: revision})[0]
 
     def existing(self, cut: Cut) -> Existing:
-        """The rows that are there at a cut.
-
-        Raises:
-            NotAppended: As for `commits`.
-        """
+        """Returns the rows at a cut. Raises as `commits`."""
         if self._existing is None or self._existing[0] != cut:
             states = self.states(cut)
             if not self._asked.feed and table_key(states, self._asked.table):

@@ -334,13 +334,8 @@ _adding: Final = Lock()
 
 
 def add_rule(spark: SparkSession) -> Any:
-    """Give a classic session the rule, unless it has it.
-
-    Returns:
-        The class loader of the JVM that knows the rule's classes.
-    Raises:
-        SparkUnsupported: This Spark has another inside.
-    """
+    """Gives a classic session the rule, unless it has it; returns the JVM's class loader that has
+    its classes. Raises `SparkUnsupported` if this Spark has other internals."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     with _adding, typed_errors(f"lakelog's rule doesn't fit Spark {spark.version}"):

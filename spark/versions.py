@@ -16,11 +16,7 @@ STREAM_SOURCE: Final = (4, 2)
 
 
 def check_spark() -> None:
-    """`check_version` of the PySpark that is installed.
-
-    Raises:
-        SparkUnsupported: As `check_version`.
-    """
+    """Runs `check_version` for the PySpark that is installed; raises as it does."""
     import pyspark
 
     check_version(pyspark.__version__)
@@ -45,11 +41,8 @@ def check_version(version: str) -> None:
 
 
 def check_no_columns(version: str) -> None:
-    """Refuse rows without columns on a Spark that takes none from a source in Python.
-
-    Raises:
-        SparkUnsupported: It would count none.
-    """
+    """Raises `SparkUnsupported` for rows without columns if this Spark counts none from a Python
+    source."""
     what = "loses all rows without columns that a source in Python gives it"
     _refuse_older(version, NO_COLUMNS, what, "or ask for a column")
 
@@ -71,11 +64,8 @@ def check_stream_source(version: str) -> None:
 
 
 def check_stream_sink(version: str) -> None:
-    """Refuse a stream into a table on a Spark that gives a sink in Python no Arrow.
-
-    Raises:
-        SparkUnsupported: It does.
-    """
+    """Raises `SparkUnsupported` for a stream into a table if this Spark gives a Python sink no
+    Arrow."""
     _refuse_older(
         version, STREAM_SINK,
         "can't stream into a table by format('lakelog'): it hands a sink in Python no Arrow",

@@ -111,11 +111,7 @@ class LakelogWriter(DataSourceArrowWriter):
         return _Message(Outcome() if self._job is None else run(self._job, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit what all tasks have written.
-
-        Raises:
-            What `lakelog.spark.write` raises when it commits.
-        """
+        """Commits what all tasks have written. Raises as `lakelog.spark.write`."""
         plan = self._plan
         found = parts(one.outcome for one in messages if isinstance(one, _Message))
         with plan.opened() as writer:

@@ -146,10 +146,8 @@ class Store(ABC):
 
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
-        """Size and time of one object.
+        """Returns size and time of one object. Raises `ObjectNotFound`.
 
-        Raises:
-            ObjectNotFound: The key is not there.
         Requests: 1 HEAD.
         """
 

@@ -149,11 +149,7 @@ def _checked(path: str) -> str:
 
 
 def refuse_credentials(scheme: str, authority: str) -> None:
-    """Refuse a bucket with a secret in it.
-
-    Raises:
-        InvalidUrl: It has one.
-    """
+    """Raises `InvalidUrl` for a bucket with a secret in it."""
     # abfss://container@account.host is that scheme's own form and holds no secret.
     user, at, _ = authority.rpartition("@")
     if at and (":" in user or not scheme.startswith("abfs")):

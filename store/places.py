@@ -85,11 +85,7 @@ def place_of(name: str) -> Place:
 
 
 def root_of(url: str) -> str:
-    """The root of the store of a URL, which may be the URL itself.
-
-    Raises:
-        InvalidUrl: As for `place_of`.
-    """
+    """Returns the root of the store of a URL, perhaps the URL itself. Raises as `place_of`."""
     match = _URL.fullmatch(url if "/" in url.partition("://")[2] else f"{url}/")
     if match is None:
         if os.path.isabs(url):

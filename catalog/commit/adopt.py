@@ -134,11 +134,8 @@ class Spots:
         self._root = home and home._replace(key=home.key[:-below])
 
     def of(self, file: NewFile) -> Spot:
-        """Where a file lies.
-
-        Raises:
-            InvalidUrl, InvalidPath: Nowhere that a log may name.
-        """
+        """Returns where a file is. Raises `InvalidUrl` or `InvalidPath` if a log may not name
+        it."""
         name = file.name
         if not isinstance(name, str) or not is_absolute(name):
             check_path(name)
@@ -439,13 +436,8 @@ def _read(session: Session, spot: Spot) -> ParsedFooter | InvalidParquet:
 def name_locations(
     session: Session, locations: Collection[str], named: Collection[str]
 ) -> list[wire.Action]:
-    """The actions that name locations, where the log doesn't.
-
-    Args:
-        named: Locations that this transaction has named.
-    Raises:
-        UsageError: They are too many.
-    """
+    """Returns the actions that name locations, without those that the log or this transaction
+    (`named`) names already. Raises `UsageError` if they are too many."""
     wanted = set(locations) - set(named)
     if not wanted:
         return []
@@ -469,13 +461,11 @@ def name_locations(
 def _refuse_conflicts(
     own: OwnSchemas, table: str, taken: Taken, found: Mapping[tuple[bool, bytes], EncodedSchema]
 ) -> None:
-    """Refuse files whose schemas make their table unreadable, one with the others.
+    """Raises `SchemaConflict`, with the files, if their schemas make their table unreadable.
 
     Args:
-        own: Learns them.
-        found: Their schemas as the table has them, by those that they brought.
-    Raises:
-        SchemaConflict: Names the files.
+        own: Learns the schemas.
+        found: The schemas as the table has them, by those of the files.
     """
     first: SchemaConflict | None = None
     names: list[str] = []

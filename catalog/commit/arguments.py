@@ -124,11 +124,9 @@ def check_forgotten_before(at: Any) -> int:
 
 
 def check_past(applications_before_us: int, now_us: int) -> None:
-    """Refuse to forget what is still to be committed: a slip in the year would make every
-    application begin anew.
-
-    Raises:
-        UsageError: The time lies ahead.
+    """
+    Raises `UsageError` if a time is still to come: a slip in the year would make every application
+    start again.
     """
     if applications_before_us > now_us:
         raise UsageError(
@@ -162,11 +160,7 @@ def check_forgotten(tables: Any, applications_before_us: int) -> list[str]:
 
 
 def check_checkpoint_every(commits: int) -> int:
-    """The number of commits between checkpoints.
-
-    Raises:
-        UsageError: Not a whole number from 0.
-    """
+    """Returns the number of commits between checkpoints. Raises `UsageError` if it is none."""
     number = _number(commits)
     if number is None or number < 0:
         raise UsageError(

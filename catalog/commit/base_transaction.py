@@ -556,11 +556,8 @@ class BaseTransaction:
             self.commit()
 
     def _unknown(self, table: str, encoded: EncodedSchema) -> list[wire.Action]:
-        """The actions that name a schema, unless the log or this transaction does.
-
-        Raises:
-            UsageError: There is no room for it.
-        """
+        """Returns the actions that name a schema, unless the log or this transaction does. Raises
+        `UsageError` if there is no room for them."""
         identity = (table, encoded.fingerprint)
         if identity in self._schemas or self._session.knows_schema(*identity):
             return []

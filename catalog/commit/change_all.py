@@ -325,11 +325,7 @@ def _states(tables: CutTables, table: str, writers: Sequence[str] | None) -> lis
 
 
 def _refuse_missing(states: Sequence[State], table: str, change: Change) -> None:
-    """Refuse to change a column that no log has.
-
-    Raises:
-        UsageError: There is one.
-    """
+    """Raises `UsageError` if a change names a column that no log has."""
     seen: dict[str, None] = {}
     for state in states:
         before = state.definitions.of(table)

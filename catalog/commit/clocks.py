@@ -81,12 +81,10 @@ class Clocks:
         return now.before(max(0.0, max(known) - modified_s), store_s=modified_s)
 
     def refuse_ahead(self, writer: str) -> None:
-        """Refuse to commit with a wall clock that is far ahead of the store's.
+        """Raises `ClockError` if the wall clock is far ahead of the store's.
 
-        Raises:
-            ClockError: It is.
         Requests: none; 1 PUT, 1 HEAD and 1 DELETE before it refuses, since this machine may have
-            stood still after the newest answer.
+            been suspended after the newest answer.
         """
         if self._ahead_s() > self.margins.clock_ahead_s:
             self._ask()

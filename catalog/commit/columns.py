@@ -52,11 +52,8 @@ class Columns:
         self._last: dict[str, int] = {}  # by table the highest id that the log had given
 
     def of(self, table: str) -> Definition | None:
-        """The definition of a table; None if it has none.
-
-        Raises:
-            CorruptObject: It can't be read.
-        """
+        """Returns the definition of a table, or None. Raises `CorruptObject` if it can't be
+        read."""
         if table not in self._known:
             found = self._session.ask(lambda state: state.definitions.of(table))
             self._known[table] = found
@@ -233,11 +230,8 @@ def _united(
     dropped: Collection[str],
     writer: str,
 ) -> pa.Schema:
-    """The columns of a table; of those that are dropped types may conflict.
-
-    Raises:
-        SchemaConflict: Others are.
-    """
+    """Returns the columns of a table. Raises `SchemaConflict` if types conflict, but for columns
+    that are dropped."""
     items = [FileSchema(shown(schema, before).schema, writer) for schema in schemas]
     found, conflicts = agreed(items, table)
     for name, conflict in conflicts.items():

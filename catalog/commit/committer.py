@@ -388,21 +388,15 @@ class Committer:
         return self._clocks.is_idle(self._seen_at if since is None else since)
 
     def refuse_fenced(self) -> None:
-        """Raise if another process is known to have taken this writer over: a new error each time,
-        so that none gathers tracebacks.
-
-        Raises:
-            FencedError: It has.
+        """
+        Raises `FencedError` if another process is known to have taken this writer over: a new error
+        each time, so that none gathers tracebacks.
         """
         if self._fenced is not None:
             raise fenced_error(self.log.writer, self._fenced, self.log.folder)
 
     def refuse_foreign(self) -> None:
-        """Raise if the log lies under another name than its own.
-
-        Raises:
-            ForeignLog: It does.
-        """
+        """Raises `ForeignLog` if the log lies under another name than its own."""
         if self.state.is_foreign:
             raise foreign_error(self.state)
 

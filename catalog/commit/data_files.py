@@ -209,10 +209,9 @@ def put_data(session: Place, key: str, body: bytes) -> bool:
 
 
 def refuse_taken(store: Store, key: str) -> None:
-    """For stores that can't put if absent, and what they can't put so.
+    """
+    Raises `ObjectExists` if an object has this name: for what can't be put if absent.
 
-    Raises:
-        ObjectExists: An object has this name.
     Requests: 1 HEAD.
     """
     try:
@@ -276,11 +275,8 @@ class Uploads:
             raise
 
     def wait(self) -> None:
-        """Until every file is in the store. Can be called again after an interrupt.
-
-        Raises:
-            LakelogError: One could not be put.
-        """
+        """Waits until every file is in the store; can be called again after an interrupt. Raises
+        the error of a file that could not be put."""
         self._check()
         for upload in self._under_way:
             upload.result()

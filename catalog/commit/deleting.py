@@ -43,10 +43,9 @@ if TYPE_CHECKING:
 
 
 def other_states(session: Session) -> list[State | LakelogError]:
-    """The newest states of the other logs of a writer's database; of one that can't be read, why.
+    """Returns the newest states of the other logs of a writer's database; of one that can't be
+    read, the error. Raises `StorageError` if the logs can't be listed.
 
-    Raises:
-        StorageError: The logs can't be listed.
     Requests: those of `Catalog.snapshot`, but for this log.
     """
 
@@ -66,11 +65,7 @@ def other_states(session: Session) -> list[State | LakelogError]:
 
 
 def readable_states(session: Session) -> list[State]:
-    """The same states.
-
-    Raises:
-        LakelogError: One can't be read.
-    """
+    """Returns the same states. Raises `LakelogError` if one can't be read."""
     states = []
     for item in other_states(session):
         if isinstance(item, LakelogError):
@@ -309,11 +304,7 @@ def _has_key(session: Session, table: str, state: State) -> bool:
 
 
 def check_mode(mode: str) -> None:
-    """Refuse a way to hide rows that there isn't.
-
-    Raises:
-        UsageError: There isn't.
-    """
+    """Raises `UsageError` if there is no such way to hide rows."""
     if mode not in get_args(Mode):
         raise UsageError(f"There is no mode {mode!r}", key=str(mode), hint="auto, predicate, rows")
 

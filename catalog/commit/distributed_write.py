@@ -393,13 +393,11 @@ def begun(writer: Writer, tx: Transaction) -> Begun:
 
 
 def known_versions(writer: Writer, app_id: str | None, *, most: int) -> dict[str, int]:
-    """The versions of applications in a log, by id.
+    """Returns the versions of applications in a log, by id.
 
     Args:
         app_id: Only of this one; None: of all.
-        most: Of how many at most.
-    Raises:
-        UsageError: There are more.
+        most: The limit; with more it raises `UsageError`.
     """
 
     def asked(state: State) -> dict[str, int]:

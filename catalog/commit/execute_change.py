@@ -106,11 +106,8 @@ def keep_files(session: Session, prepared: Prepared, intent: Intent, log: LogRea
 
 
 def refuse_late(session: Session, kept: Kept, revision: int) -> None:
-    """Raise if the commit took so long that its files may have been out of sight before it stood.
-
-    Raises:
-        TransactionExpired: It did.
-    """
+    """Raises `TransactionExpired` if the commit took so long that its files may have been unnamed
+    before it."""
     if kept.since.age_s(session.clocks.now()) < session.clocks.margins.prune_floor_s:
         return
     raise TransactionExpired(
@@ -137,11 +134,8 @@ def _removed_at(session: Session, prepared: Prepared, log: LogReader) -> Moment 
 
 
 def _digest_after(session: Session, revision: int) -> bytes:
-    """The digest of a revision that was just committed.
-
-    Raises:
-        PlanOutdated: It is the head no more.
-    """
+    """Returns the digest of a revision just committed. Raises `PlanOutdated` if it isn't the
+    head."""
 
     def asked(state: State) -> bytes:
         if state.revision != revision:

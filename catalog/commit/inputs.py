@@ -110,11 +110,9 @@ class Inputs:
 
 
 def refuse_begun(intent: Intent, table: str) -> None:
-    """Refuse to read a table of which the same transaction has hidden rows, or changed columns:
-    what is written anew would be later than that.
-
-    Raises:
-        UsageError: It has.
+    """
+    Raises `UsageError` if the same transaction has hidden rows of a table, or changed its columns:
+    what is rewritten would be later than that.
     """
     later = ("definition", "tombstone", "row_deletes")
     changes = [(kind, a) for a in intent.actions if (kind := a.WhichOneof("kind")) in later]
@@ -363,11 +361,7 @@ def digested(
 
 
 def refuse_other_rows(taken: RowDigest, given: RowDigest, table: str) -> None:
-    """Hold the rows of a rewrite's data against those of the files that go.
-
-    Raises:
-        OperationInvalid: They aren't the same.
-    """
+    """Raises `OperationInvalid` if the data of a rewrite has other rows than the files that go."""
     if taken.value == given.value:
         return
     same = "the same number of" if taken.rows == given.rows else f"{given.rows:,}"
@@ -382,11 +376,8 @@ def refuse_other_rows(taken: RowDigest, given: RowDigest, table: str) -> None:
 
 
 def columns_to_sort(sort_by: Any) -> list[str]:
-    """Names of columns to sort by; none: not at all.
-
-    Raises:
-        UsageError: Something else.
-    """
+    """Returns the names of columns to sort by, perhaps none. Raises `UsageError` for anything
+    else."""
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by or ())
     found = [value_of(name) for name in names]
     if not all(isinstance(name, str) for name in found):

@@ -267,10 +267,9 @@ class Mirror:
             self._is_there(key, copy.digest)
 
     def _is_there(self, key: str, digest: bytes) -> bool:
-        """Checks whether a copy is there, and of the transaction of a digest.
+        """Checks whether the copy of a transaction is there. Raises `LostTail` if it is of another
+        one.
 
-        Raises:
-            LostTail: It is of another one.
         Requests: 1 GET.
         """
         try:

@@ -47,21 +47,14 @@ def check_operations(operations: Any) -> frozenset[str] | None:
 
 
 def refuse_other(operation: str, allowed: Collection[str] | None) -> None:
-    """Refuse an operation that a writer wasn't opened for.
-
-    Raises:
-        OperationNotAllowed: It wasn't.
-    """
+    """Raises `OperationNotAllowed` if a writer wasn't opened for an operation."""
     if allowed is not None and operation not in allowed:
         raise _not_allowed(operation, allowed)
 
 
 def check_commit(intent: Intent, allowed: Collection[str] | None) -> None:
-    """Refuse a commit that its writer wasn't opened for, or that does what it was declared not to.
-
-    Raises:
-        OperationNotAllowed, OperationInvalid: It is one.
-    """
+    """Raises `OperationNotAllowed` or `OperationInvalid` if a writer wasn't opened for a commit, or
+    it does what it was declared not to."""
     check_kinds(intent.operation, intent.actions)
     if allowed is None or not intent.actions:
         return
@@ -127,11 +120,7 @@ class OperationGuard:
             self._within = was_within
 
     def check_whole(self) -> None:
-        """Refuse to go on with a transaction of which a part is lacking.
-
-        Raises:
-            UsageError: It is one.
-        """
+        """Raises `UsageError` if a part of the transaction is missing."""
         if self._broken_by:
             raise UsageError(
                 f"The {self._broken_by}, and the transaction is lost with it: {self._cause}",
@@ -168,11 +157,7 @@ class MessageSize:
         self._bytes = member.ByteSize()
 
     def check(self, actions: Sequence[wire.Action]) -> int:
-        """Raise if there is no room for some more actions; the bytes that would be taken with them.
-
-        Raises:
-            UsageError: They don't fit. Nothing is changed.
-        """
+        """Returns the size with some more actions. Raises `UsageError` if they don't fit."""
         size_bytes = self._bytes + sum(action.ByteSize() + _FRAMING for action in actions)
         if size_bytes > MAX_MESSAGE_BYTES:
             raise too_large(size_bytes)

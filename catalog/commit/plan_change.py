@@ -162,11 +162,8 @@ def plan_drop(head: State, table: str) -> Prepared | None:
 
 
 def refuse_lost_key(heads: Sequence[State], everyone: Sequence[State], table: str) -> None:
-    """Refuse to drop a table from the only logs that give it a key, where others keep it.
-
-    Raises:
-        UsageError: It would be so.
-    """
+    """Raises `UsageError` if a drop takes the table's key with it while other logs keep the
+    table."""
     going = {head.writer for head in heads}
     keyed = {s.writer for s in everyone if (found := s.definitions.of(table)) and found.key}
     left = [s.writer for s in everyone if s.writer not in going]
@@ -182,11 +179,9 @@ def refuse_lost_key(heads: Sequence[State], everyone: Sequence[State], table: st
 
 
 def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | None) -> None:
-    """Refuse to empty the logs of writers that a cut doesn't name and nobody asked for: a token or
-    a mapping may be of some writers only.
-
-    Raises:
-        UsageError: There are some.
+    """
+    Raises `UsageError` if a cut doesn't name a writer that nobody asked for: its log would be
+    emptied, but a token or a mapping may be of some writers only.
     """
     if writers is not None:
         return
@@ -202,13 +197,9 @@ def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | No
 
 
 def refuse_unknown_writers(database: str, heads: Sequence[State], to: object) -> None:
-    """Refuse revisions of writers that there are none of. A name that was mistyped would leave the
-    right one unnamed, and who is taken back to nothing loses all files.
-
-    Args:
-        to: What is gone back to; only a mapping has names that somebody typed.
-    Raises:
-        WriterNotFound: There are some.
+    """
+    Raises `WriterNotFound` if a mapping `to` names a writer that there isn't: a mistyped name would
+    leave the right one unnamed, and all its files would go.
     """
     there = [state.writer for state in heads]
     named = map(value_of, to) if isinstance(to, Mapping) else ()
@@ -222,11 +213,7 @@ def refuse_unknown_writers(database: str, heads: Sequence[State], to: object) ->
 
 
 def refuse_unknown_table(prepared: Sequence[Prepared], table: str) -> None:
-    """Refuse a table that no state knows.
-
-    Raises:
-        TableNotFound: There is no such one.
-    """
+    """Raises `TableNotFound` if no state knows a table."""
     states = [state for each in prepared for state in (each.head, each.back_to)]
     if not any(state.schemas_of(table).of_table(table) for state in states):
         writers = some_names([each.head.writer for each in prepared])

@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 
 
 def restored_columns(head: State, back_to: State, only: str | None) -> list[wire.Definition]:
-    """What the log must say of columns so that files show what they showed at an earlier state; of
-    tables that one of the two defines, and of which the head says something else.
+    """
+    Returns the definitions that show files as at an earlier state: of tables that one of the two
+    states defines, and that differ at the head. Raises `CorruptObject` if a schema can't be read.
 
     Args:
         only: A table; None: all.
-    Raises:
-        CorruptObject: A schema can't be read.
     """
     now, then = head.definitions.entries, back_to.definitions.entries
     wanted = (now.keys() & back_to.schemas.tables()) | then.keys()
@@ -78,13 +77,11 @@ def _with_last(message: wire.Definition, last_id: int) -> wire.Definition:
 def refuse_two_keys(
     back: Mapping[str, Sequence[wire.Definition]], everyone: Iterable[State]
 ) -> None:
-    """Refuse to give a table another key in some logs than it has in others: it couldn't be read.
+    """Raises `UsageError` if a table would get another key in some logs than in others.
 
     Args:
         back: By writer the definitions that come back.
         everyone: The heads of all logs of the database.
-    Raises:
-        UsageError: It would be so.
     """
     heads = list(everyone)
     for table in sorted({message.table for some in back.values() for message in some}):

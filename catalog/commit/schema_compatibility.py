@@ -56,13 +56,11 @@ def time_columns(schema: pa.Schema) -> list[str]:
 def refuse_misfits(
     batches: Iterator[pa.RecordBatch], read_as: Callable[[bool], pa.Schema], table: str
 ) -> Iterator[pa.RecordBatch]:
-    """The batches as they come, each held against what readers make of its times.
+    """Yields the batches. Raises `SchemaConflict` if readers can't read a time in them.
 
     Args:
         read_as: Columns and their types, by all schemas that the log knows; or, if it is asked so,
             only by those of live files.
-    Raises (while they are read):
-        SchemaConflict: A time doesn't fit.
     """
     target = read_as(False)
     for batch in batches:
@@ -277,11 +275,7 @@ def unites(schemas: Sequence[FileSchema], table: str) -> bool:
 
 
 def _refuse_new_conflict(held: Sequence[FileSchema], own: FileSchema, table: str) -> None:
-    """Raise if a schema brings a conflict that isn't there without it.
-
-    Raises:
-        SchemaConflict: It does.
-    """
+    """Raises `SchemaConflict` if a schema brings a conflict that isn't there without it."""
     for name in own.schema.names:
         before = [_of_column(item, name) for item in held if name in item.schema.names]
         if not unites(before, table):
@@ -331,12 +325,10 @@ class OwnSchemas:
         return found
 
     def refuse_conflict(self, table: str, encoded: EncodedSchema, *, empty: bool = False) -> None:
-        """Refuse a schema that makes its table unreadable.
+        """Raises `SchemaConflict` if a schema makes its table unreadable.
 
         Args:
             empty: There are no rows, so no file will have it.
-        Raises:
-            SchemaConflict: It does.
         """
         own, fingerprint = self._own(table), encoded.fingerprint
         if (own.place, fingerprint) in self._sound and not empty:

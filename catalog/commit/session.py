@@ -86,11 +86,7 @@ class CommitQueue:
         self._turn = threading.Lock()
 
     def commit(self, intent: Intent) -> CommitInfo:
-        """Commit one intent, perhaps together with others; returns when its own outcome is known.
-
-        Raises:
-            LakelogError: Whatever became of this very intent.
-        """
+        """Commits one intent, perhaps together with others; returns, or raises, its own outcome."""
         waiter = _Waiter(intent)
         try:
             self._enter(waiter)
@@ -354,11 +350,10 @@ class Session:
         return self._process != os.getpid()
 
     def check_process(self) -> None:
-        """Raise in a process that was forked from the one that opened the writer: both would use
-        one slot seed and one epoch. It asks for no lock, which another thread may have held then.
-
-        Raises:
-            UsageError: This is such a process.
+        """
+        Raises `UsageError` in a process that was forked from the one that opened the writer: both
+        would use one slot seed and one epoch. It asks for no lock, which another thread may have
+        held then.
         """
         if self.is_forked:
             raise UsageError(
@@ -369,11 +364,7 @@ class Session:
             )
 
     def check_open(self) -> None:
-        """Raise if the writer was closed, or opened by another process.
-
-        Raises:
-            UsageError: It was.
-        """
+        """Raises `UsageError` if the writer was closed, or opened by another process."""
         self.check_process()
         if self._closed:
             raise UsageError("This writer is closed", key=self.writer_id, hint="Open it again")
@@ -391,11 +382,7 @@ class Session:
         return self._committer.slot_seed
 
     def refuse_fenced(self) -> None:
-        """Raise if the writer is known to be taken over: what is written could never be committed.
-
-        Raises:
-            FencedError: It is.
-        """
+        """Raises `FencedError` if the writer is known to be taken over."""
         self._committer.refuse_fenced()
 
     @property
@@ -503,11 +490,8 @@ class Session:
             return asked(self._committer.state)
 
     def refuse_unfit(self, intent: Intent) -> None:
-        """Refuse an intent that could not be committed onto what the log says now.
-
-        Raises:
-            LakelogError: As its commit would.
-        """
+        """Raises the error of its commit if an intent could not be committed onto the newest
+        state."""
         results: Results = {}
         with self._guard:
             self._committer.absorb()

@@ -55,11 +55,10 @@ class Transaction(Updating):
     """
 
     def _refuse_keyed(self, table: str) -> None:
-        """Refuse a table with a key: older rows would be read again if files went, and the clocks
-        of rows that are written anew together would be one.
+        """
+        Raises `UsageError` if a table has a key: older rows would be read again if files went, and
+        rows that are rewritten together would get one clock.
 
-        Raises:
-            UsageError: It has one.
         Requests: those of `others_give_key`; 1 LIST, and 1 GET for each new transaction, if this
             log gives it the key.
         """

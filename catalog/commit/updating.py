@@ -283,13 +283,11 @@ def _all_files(table: str, _: State, files: Files) -> list[str]:
 
 
 class Assigned:
-    """What columns of rows become.
+    """The new values of columns. Raises `InvalidSchema` if a constant doesn't fit its column.
 
     Args:
         values: By column a constant, or a pyarrow expression.
         schema: The columns of the table.
-    Raises:
-        InvalidSchema: A constant doesn't fit its column.
     """
 
     def __init__(self, values: Mapping[str, Any], schema: pa.Schema) -> None:
@@ -307,11 +305,8 @@ class Assigned:
                 raise _misfit(name, kind, error) from error
 
     def of(self, batch: pa.RecordBatch, written: pa.Schema) -> pa.RecordBatch:
-        """Rows of the table's columns, changed, with the columns that are written.
-
-        Raises:
-            InvalidSchema: A value doesn't fit its column.
-        """
+        """Returns changed rows, with the columns that are written. Raises `InvalidSchema` if a
+        value doesn't fit its column."""
         computed = self._computed(batch)
         columns = []
         for each in written:

@@ -134,11 +134,9 @@ def _judged(
 
 
 def rows_with_keys(store: Store, found: KeyMatches, keys: pa.Table) -> list[np.ndarray]:
-    """Per file the numbers of its rows that have one of some keys and that nothing hides yet,
-    ascending.
+    """Returns per file the numbers of its rows that have one of some keys and that nothing hides
+    yet, ascending. Raises as reading does.
 
-    Raises:
-        ObjectNotFound, CorruptObject, SchemaConflict: As for reading.
     Requests: 1 or more GET a file.
     """
     if found.target is None:

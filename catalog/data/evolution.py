@@ -263,11 +263,7 @@ def _key(
 
 
 def _present(names: Iterable[str], columns: Mapping[str, _Column], table: str) -> list[str]:
-    """Names of columns that there are.
-
-    Raises:
-        UsageError: There is no such column.
-    """
+    """Returns names of columns. Raises `UsageError` if there is no such column."""
     wanted = list(names)
     for name in wanted:
         if name not in columns:

@@ -365,11 +365,8 @@ def filled(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar]) -> pa.RecordB
 def texts_by_partition(
     schema: pa.Schema, partition: str, names: Iterable[str]
 ) -> dict[str, str | None]:
-    """Values of columns that a file lacks, as texts that mean the same to any engine.
-
-    Raises:
-        InvalidPartition: As `told_by_partition`.
-    """
+    """Returns values of columns that a file lacks, as texts that mean the same to any engine.
+    Raises as `told_by_partition`."""
     values = told_by_partition(schema, partition, names)
     rows = {name: pa.chunked_array([pa.repeat(value, 1)]) for name, value in values.items()}
     return {name: texts_of(row)[0] for name, row in rows.items()}

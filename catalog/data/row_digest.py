@@ -45,11 +45,8 @@ class RowDigest:
     _squares: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in the rows of a batch.
-
-        Raises:
-            pyarrow.ArrowInvalid: A value doesn't fit the target.
-        """
+        """Adds the rows of a batch. Raises `pyarrow.ArrowInvalid` if a value doesn't fit the
+        target."""
         own = batch.select(readable_columns(batch.schema, self.target))
         for start in range(0, batch.num_rows, _AT_ONCE):
             found = row_hashes(conform(own.slice(start, _AT_ONCE), self.target))

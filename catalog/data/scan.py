@@ -66,10 +66,8 @@ _streams: Final = _Streams()
 
 
 class UntilExit:
-    """The same batches, and an error once Python shuts down.
+    """The same batches, and a `StorageError` once Python shuts down.
 
-    Raises (while reading):
-        StorageError: It shuts down.
     Attributes:
         calls: How many were asked for.
     """
@@ -258,13 +256,11 @@ def read_projected(
     whole: bool,
     numbered: bool = True,
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-    """The rows of a file as `target` says, and the numbers in it of those that were read for them:
-    of the same rows, if `target` keeps all.
+    """Returns the rows of a file in the form of `target`, and the numbers in the file of those that
+    were read for them: of the same rows, if `target` keeps all. Raises as `scan_files`.
 
     Args:
-        numbered: Whether the numbers are asked for; else they are any.
-    Raises:
-        ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
+        numbered: Whether the numbers are needed; else they are any.
     """
     with reading(part):
         found = part.found(target.read)
@@ -323,12 +319,8 @@ def read_file(
 
 
 def hidden_rows(store: Store, part: FilePart, bitmaps: Bitmaps) -> np.ndarray:
-    """The numbers of the rows of a file that are hidden, ascending. Only what tests look at is
-    read.
-
-    Raises:
-        ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
-    """
+    """Returns the numbers of the hidden rows of a file, ascending. Reads only what tests look at.
+    Raises as `scan_files`."""
     import numpy as np
 
     hidden = part.hidden or Hidden()

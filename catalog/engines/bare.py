@@ -114,11 +114,9 @@ class LeftRows:
         return " AND ".join(found)
 
     def bits(self, chunk: int) -> bytes:
-        """A bit for each of some rows of a file, set where one is hidden; the first is the highest
-        of its byte.
+        """Returns a bit for each of some rows of a file, set where one is hidden; the first is the
+        highest of its byte. Raises as `Bitmaps.rows`.
 
-        Raises:
-            ObjectNotFound, CorruptObject, UnsupportedFeature: As `Bitmaps.rows`.
         Requests: 1 GET for an object of bitmaps, the first time.
         """
         number, start = self._chunks[chunk]
@@ -137,13 +135,12 @@ def left_rows(
     schema: pa.Schema,
     named: Callable[[pa.DataType], tuple[str, ...]],
 ) -> LeftRows | None:
-    """What is told of files; None where DuckDB might read other rows than lakelog.
+    """Returns the rows that are left of files; None where DuckDB might read other rows than
+    lakelog. Raises `CorruptObject` if a tombstone can't be understood.
 
     Args:
         schema: Of all of them.
         named: What DuckDB calls a type, first; nothing for one that it might read otherwise.
-    Raises:
-        CorruptObject: A tombstone can't be understood.
     """
     hidden = [part.hidden for part in parts]
     if not any(hidden):
@@ -320,12 +317,9 @@ class BareFiles:
         return frozenset(n for n in names if n in plan or not n.isprintable() or '"' in n)
 
     def check(self) -> None:
-        """Hold all files against the log, and what a query asks for against its checksums, as far
-        as that wasn't done before on these very files.
-
-        Raises:
-            ObjectNotFound, CorruptObject, AccessDenied.
-        """
+        """Compares all files with the log, and the columns of a query with their checksums, unless
+        that was done before on these very files. Raises `ObjectNotFound`, `CorruptObject` or
+        `AccessDenied`."""
         wanted = frozenset(self._schema.names) if self.wanted is None else self.wanted
         wanted |= self.left.columns
         new = [

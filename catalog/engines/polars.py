@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 
 
 def lazy_frame(source: Source) -> polars.LazyFrame:
-    """A frame that reads columns and files as they are asked for.
-
-    Raises:
-        MissingDependency: Polars isn't installed.
-    """
+    """Returns a frame that reads columns and files when they are needed. Raises `MissingDependency`
+    if Polars isn't installed."""
     pl = package("polars")
     from polars.io.plugins import register_io_source
 

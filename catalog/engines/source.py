@@ -62,11 +62,7 @@ class Source:
 
 
 def package(name: str) -> Any:
-    """The package of an engine.
-
-    Raises:
-        MissingDependency: It isn't installed.
-    """
+    """Imports the package of an engine. Raises `MissingDependency` if it isn't installed."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -78,12 +74,9 @@ def package(name: str) -> Any:
 
 
 def data_frame(table: pa.Table) -> pandas.DataFrame:
-    """A frame of a table. Integers and booleans that hold nulls get pandas' own nullable types:
-    floats, which pyarrow would make of them, can't hold all integers. In floats null becomes NaN.
-
-    Raises:
-        MissingDependency: pandas isn't installed.
-    """
+    """Returns the frame of a table. Integers and booleans that hold nulls get pandas' own nullable
+    types: floats, which pyarrow would make of them, can't hold all integers. In floats null becomes
+    NaN. Raises `MissingDependency` if pandas isn't installed."""
     pd = package("pandas")
     nullable = {
         index: _NULLABLE[column.type]

@@ -100,11 +100,7 @@ def definition_problem(message: wire.Definition) -> str:
 
 
 def parse_definition(data: bytes, where: str) -> wire.Definition:
-    """A definition from a segment.
-
-    Raises:
-        CorruptObject: It breaks a rule.
-    """
+    """Returns a definition from a segment. Raises `CorruptObject` if it breaks a rule."""
     message = wire.Definition()
     parse_message(message, data, where)
     problem = definition_problem(message)
@@ -181,11 +177,7 @@ def encode_value(value: pa.Scalar, name: str) -> bytes:
 
 
 def decode_value(raw: bytes, kind: pa.DataType) -> pa.Scalar:
-    """A default of a column.
-
-    Raises:
-        ValueError: No value of its type.
-    """
+    """Returns the default of a column. Raises `ValueError` if it isn't of its type."""
     bounds = bound_type(kind)
     if bounds is None or pa.types.is_dictionary(kind):
         raise ValueError(f"a default of type {kind}")

@@ -107,11 +107,7 @@ def decode_bitmap(
 
 
 def bitmap_rows(data: bytes) -> np.ndarray:
-    """The numbers of rows in a bitmap of `encode_bitmap`, ascending.
-
-    Raises:
-        ValueError: It isn't one.
-    """
+    """Returns the numbers of rows in a bitmap, ascending. Raises `ValueError` for other bytes."""
     return _rows(_bitmap(data))
 
 
@@ -177,11 +173,7 @@ def encode_deletes(meta: FooterMetadata, found: Sequence[tuple[wire.RowDeletes, 
 
 
 def bitmaps_of(data: bytes, key: str) -> memoryview:
-    """The bitmaps in an object of row deletes, end to end.
-
-    Raises:
-        CorruptObject: It is damaged, or none.
-    """
+    """Returns the bitmaps in an object of row deletes, end to end. Raises `CorruptObject`."""
     return _opened(data, key)[0].attachments
 
 
@@ -193,11 +185,8 @@ def _opened(data: bytes, key: str) -> tuple[Frame, deletes_wire.DeletesObject]:
 
 
 def decode_deletes(data: bytes, key: str) -> tuple[FooterMetadata, deletes_wire.DeletesObject]:
-    """What an object of row deletes says of its transaction, and the whole message.
-
-    Raises:
-        CorruptObject: It is damaged, or none.
-    """
+    """Returns the metadata in an object of row deletes, and the whole message. Raises
+    `CorruptObject`."""
     frame, message = _opened(data, key)
     if len(message.transaction_id) != 16 or len(message.slot_seed) != 16:
         raise CorruptObject(f"{key} doesn't say what transaction it was written for", key=key)

@@ -203,11 +203,7 @@ def _corrupt(key: str, problem: str) -> CorruptObject:
 
 
 def parse_message(message: Message, data: bytes, key: str) -> None:
-    """Parse a frame's message.
-
-    Raises:
-        CorruptObject: No such message.
-    """
+    """Parses a frame's message. Raises `CorruptObject`."""
     try:
         message.ParseFromString(data)
     except DecodeError as error:

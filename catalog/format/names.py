@@ -101,11 +101,7 @@ def parse_segment_name(name: str) -> bytes | None:
 
 
 def check_id(value: str, what: str) -> str:
-    """`value` if it may name a writer or database.
-
-    Raises:
-        InvalidName: It may not.
-    """
+    """Returns `value`. Raises `InvalidName` if it may not name a writer or database."""
     if not isinstance(value, str) or _ID.fullmatch(value) is None:
         raise InvalidName(
             f"{what} id {value!r} is not valid",
@@ -189,10 +185,9 @@ def _escape(char: str) -> str:
 
 
 def check_path(path: str) -> str:
-    """`path` if it may stand in a log: below `data/`, or of a location, relative, without tricks.
-
-    Raises:
-        InvalidPath: It breaks the grammar.
+    """
+    Returns `path`. Raises `InvalidPath` if a log may not name it: it must be below `data/` or a
+    location, relative, and without tricks.
     """
     if not isinstance(path, str):
         raise InvalidPath(
@@ -298,11 +293,9 @@ def deletes_path(table: str, epoch: int, transaction_id: bytes, number: int) -> 
 
 
 def partition_folder(partition: str) -> str:
-    """The folders of a partition: a level for each part between `/`, percent-encoded; an empty
-    part, as in the empty name, lies in `_`.
-
-    Raises:
-        InvalidName: A partition name that can't be.
+    """
+    Returns the folders of a partition: a level for each part between `/`, percent-encoded; `_` for
+    an empty part. Raises `InvalidName` if no partition can be called so.
     """
     if partition != "":
         escape_name(partition, "partition")  # the length of the whole
@@ -409,11 +402,7 @@ def is_in_place(path: str) -> bool:
 
 
 def path_at(location: str, rest: str) -> str:
-    """The path of a file below a location.
-
-    Raises:
-        InvalidPath: No log may hold it.
-    """
+    """Returns the path of a file below a location. Raises `InvalidPath` if no log may hold it."""
     return check_path(f"{IN_PLACE}{location_id(location)}/{rest}")
 
 
@@ -435,19 +424,13 @@ class Places:
         self._where = where
 
     def url(self, path: str) -> str:
-        """The URL of a file that lies elsewhere.
-
-        Raises:
-            CorruptObject: The log names no such location.
-        """
+        """Returns the URL of an external file. Raises `CorruptObject` if the log doesn't name its
+        location."""
         return f"{self.location(path)}/{rest_of(path)}"
 
     def location(self, path: str) -> str:
-        """The base URL of a path.
-
-        Raises:
-            CorruptObject: The log names no such location.
-        """
+        """Returns the base URL of a path. Raises `CorruptObject` if the log doesn't name its
+        location."""
         found = self._urls.get(path[len(IN_PLACE) : HEAD_CHARS - 1])
         if found is None:
             raise CorruptObject(

@@ -414,11 +414,8 @@ class StandingSeal:
 
 
 def read_seal(body: bytes, key: str) -> StandingSeal | None:
-    """The seal that an object holds, whether or not it can stand in a chain; None if it is no seal.
-
-    Raises:
-        CorruptObject, UnsupportedFeature: It can't be told.
-    """
+    """Returns the seal that an object holds, whether or not it fits a chain; None if it is no seal.
+    Raises `CorruptObject` or `UnsupportedFeature` if that can't be decided."""
     frame = decode_frame(body, FrameKind.TRANSACTION, key)
     message = wire.Transaction()
     try:

@@ -27,13 +27,11 @@ _SLASH, _DOT, _BACKSLASH, _DELETE = 0x2F, 0x2E, 0x5C, 0x7F
 
 
 def check_paths(paths: pa.ChunkedArray, key: str) -> None:
-    """Check every path of a column against the grammar.
+    """Raises `CorruptObject` if a path of a column breaks the grammar.
 
     Args:
         paths: Strings without nulls.
-        key: The object they stand in, named in errors.
-    Raises:
-        CorruptObject: A path breaks the grammar.
+        key: The object that holds them, named in errors.
     """
     for chunk in _pieces(paths):
         if not _surely_good(chunk):

@@ -219,11 +219,7 @@ def piece_of_ref(
 
 
 def check_kind(kind: int, key: str) -> None:
-    """Refuse a kind of segment of the future.
-
-    Raises:
-        UnsupportedFeature: It is one.
-    """
+    """Raises `UnsupportedFeature` if a kind of segment isn't known here."""
     if kind not in NAMES:
         raise UnsupportedFeature(
             f"{key} holds a segment of kind {kind}, which this lakelog doesn't know",
@@ -233,11 +229,8 @@ def check_kind(kind: int, key: str) -> None:
 
 
 def slice_of(attachments: memoryview, offset: int, length: int, key: str) -> memoryview:
-    """A piece of the attachments of a frame.
-
-    Raises:
-        CorruptObject: They end before it.
-    """
+    """Returns a piece of the attachments of a frame. Raises `CorruptObject` if they end before
+    it."""
     if offset + length > len(attachments):
         raise CorruptObject(f"{key} refers to bytes that it doesn't have", key=key)
     return attachments[offset : offset + length]
@@ -370,11 +363,7 @@ def decode_references(  # noqa: PLR0917 - what a checkpoint says of them
 
 
 def check_live_rows(pieces: Sequence[Piece], files: int, key: str) -> None:
-    """Whether a checkpoint refers to as many live files as it counts.
-
-    Raises:
-        CorruptObject: It doesn't.
-    """
+    """Raises `CorruptObject` if a checkpoint doesn't refer to as many live files as it counts."""
     live = sum(piece.rows - piece.dead_rows for piece in pieces if piece.kind == FILES)
     if live != files:
         raise CorruptObject(f"{key} counts {files} files and refers to {live}", key=key)

@@ -401,11 +401,7 @@ def is_key_type(kind: pa.DataType) -> bool:
 
 
 def check_key(fields: Iterable[pa.Field], table: str) -> None:
-    """Refuse columns that no key can have.
-
-    Raises:
-        InvalidSchema: One is of such a type.
-    """
+    """Raises `InvalidSchema` if a column can't be part of a key."""
     for field in fields:
         if not is_key_type(field.type):
             raise InvalidSchema(

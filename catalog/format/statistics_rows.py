@@ -268,13 +268,9 @@ def unpack_statistics(
 def statistics_by_column(
     data: memoryview | bytes, kind: int, rows: int, names: list[str], key: str
 ) -> dict[str, tuple[np.ndarray, pa.Table]]:
-    """The same, column by column, without copies.
-
-    Returns:
-        By the name of a column which rows of FILES are spoken of, and what is said of each: the
-        columns of `segments.STATISTICS_ROWS` behind `row`.
-    Raises:
-        CorruptObject: Not sound.
+    """
+    Returns the same without copies, by the name of a column: which rows of FILES have statistics,
+    and the columns of `segments.STATISTICS_ROWS` behind `row`. Raises `CorruptObject`.
     """
     packed, starts, places = _decoded(data, kind, rows, names, key)
     facts = packed.drop_columns(["column", "row_delta"])

@@ -156,11 +156,7 @@ def _skipped(state: State, intent: Intent) -> CommitInfo:
 
 
 def check_writer_features(state: State) -> None:
-    """Refuse to write to a log that requires what this lakelog doesn't know.
-
-    Raises:
-        UnsupportedFeature: Names the features.
-    """
+    """Raises `UnsupportedFeature` if writing to a log requires what this lakelog doesn't know."""
     unknown = (state.reader_features - READER_FEATURES) | (state.writer_features - WRITER_FEATURES)
     if unknown:
         where = f"{state.writer}/{state.database}"

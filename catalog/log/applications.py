@@ -52,11 +52,7 @@ class Applications:
         return Applications(list(self.tables), dict(self.recent), self.forgotten_before_us)
 
     def load(self, rows: pa.Table, where: str) -> None:
-        """Take in an APPLICATIONS segment.
-
-        Raises:
-            CorruptObject: Its ids don't ascend.
-        """
+        """Takes in an APPLICATIONS segment. Raises `CorruptObject` if its ids don't ascend."""
         times = numbers(rows.column("committed_at_us"))
         sizes = numbers(pc.binary_length(rows.column("app_id")))
         sane = times.min() > 0 and times.max() < MAX_TIME_US and sizes.min() > 0

@@ -176,12 +176,8 @@ class Intent:
         self.claims += [Claim(table, revision, has_read=False) for table in sorted(new)]
 
     def refuse_begun(self, table: str) -> None:
-        """Refuse to delete rows of a table whose columns this transaction has changed, or rows of
-        which it has written anew: the delete would be of what was there before.
-
-        Raises:
-            UsageError: It has.
-        """
+        """Raises `UsageError` if this transaction has changed the columns of a table, or rewritten
+        rows of it: a delete of its rows would be of what was there before."""
         changed = any(
             action.definition.table == table
             for action in self.actions

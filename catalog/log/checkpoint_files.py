@@ -233,12 +233,10 @@ def rows_of(state: State, part: Part) -> Rows:
 
 
 def decode_describing(data: memoryview, piece: Piece, *, exact: bool = False) -> pa.Table:
-    """Row groups or statistics of a piece, as they are worked with.
+    """Returns row groups or statistics of a piece, in the form in memory. Raises `CorruptObject`.
 
     Args:
         exact: Refuse columns of a later version.
-    Raises:
-        CorruptObject: Not sound.
     """
     if piece.kind == ROW_GROUPS:
         return decode_segment(data, ROW_GROUPS, piece.rows, piece.where, exact=exact)
@@ -247,11 +245,7 @@ def decode_describing(data: memoryview, piece: Piece, *, exact: bool = False) ->
 
 
 def decode_statistics(data: memoryview, piece: Piece) -> dict[str, tuple[np.ndarray, pa.Table]]:
-    """Statistics of a piece column by column; see `statistics_by_column`.
-
-    Raises:
-        CorruptObject: Not sound.
-    """
+    """Returns statistics of a piece column by column; raises as `statistics_by_column`."""
     names = list(piece.segment.columns)
     return statistics_by_column(data, piece.kind, piece.rows, names, piece.where)
 

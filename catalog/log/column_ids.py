@@ -61,13 +61,8 @@ class ColumnIds:
     _defined: Definition | None = None
 
     def with_schemas(self, schemas: Iterable[bytes]) -> ColumnIds:
-        """The same with what files of more schemas have.
-
-        Args:
-            schemas: As messages.
-        Raises:
-            CorruptObject: One can't be read.
-        """
+        """Returns the same with the ids of more schemas (messages). Raises `CorruptObject` if one
+        can't be read."""
         was = self._defined
         defined = 0 if was is None else was.last_id
         names = {} if was is None else {number: name for name, number in was.ids().items()}
@@ -83,12 +78,8 @@ class ColumnIds:
         return ColumnIds(ids, former, last, self._defined)
 
     def stamped(self, each: pa.Field) -> pa.Field:
-        """A column of data with the id that the table's column of its name has; a new one gets the
-        next id.
-
-        Raises:
-            ColumnsChanged: There is no id left.
-        """
+        """Returns a column of data with the id of the table's column of its name; a new one gets
+        the next id. Raises `ColumnsChanged` if no id is left."""
         number = self.ids.get(each.name, 0)
         if not number:
             number = self.ids[each.name] = self.last = self.last + 1
@@ -98,12 +89,11 @@ class ColumnIds:
 
 
 def ids_in(state: State, table: str, definition: Definition | None) -> ColumnIds:
-    """The ids that a log has given to the columns of a table.
+    """Returns the ids that a log has given to the columns of a table. Raises `CorruptObject` if a
+    schema can't be read.
 
     Args:
-        definition: Of the table, which may be still to come; None: it has none.
-    Raises:
-        CorruptObject: A schema can't be read.
+        definition: Of the table, perhaps not committed yet; None: it has none.
     Requests: 1 GET for each piece of schemas of the table, the first time.
     """
     known = schemas_with(state, [table]).of_table(table)
@@ -119,11 +109,7 @@ def column_ids(definition: Definition | None) -> ColumnIds:
 
 @lru_cache(maxsize=4096)
 def named_ids(message: bytes) -> tuple[tuple[str, int], ...]:
-    """The columns of a schema, by name and id.
-
-    Raises:
-        CorruptObject: It can't be read.
-    """
+    """Returns the ids of a schema's columns by name. Raises `CorruptObject` if it can't be read."""
     try:
         return tuple((field.name, column_id(field)) for field in decode_log_schema(message))
     except ValueError as error:
@@ -203,11 +189,7 @@ def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
 
 
 def refuse_other_ids(state: State, intent: Intent, of: Callable[[str], _Table]) -> None:
-    """Refuse a definition if columns have come since that it would take for others.
-
-    Raises:
-        ColumnsChanged: Names the table.
-    """
+    """Raises `ColumnsChanged` if columns came since that a definition would take for others."""
     for table, last in intent.last_ids.items():
         if of(table).ids.last != last:
             raise _changed(state, table)

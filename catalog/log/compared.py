@@ -50,11 +50,7 @@ def live_files(state: State, only: str | None = None) -> Files:
 
 
 def read_whole(state: State) -> State:
-    """Returns a state after every part of it was read: nothing can turn out to be damaged later.
-
-    Raises:
-        CorruptObject: Names the damaged object.
-    """
+    """Returns a state once every part of it was read. Raises `CorruptObject` if one is damaged."""
     live_files(state)
     _ = state.schemas, state.definitions, state.deletes
     _ = state.applications, state.history.table()

@@ -241,12 +241,8 @@ def _removed_since(state: State, table: str, revision: int) -> set[str] | None:
 
 
 def files_since(state: State, table: str, revision: int) -> Files:
-    """The live files of a table, or of these only such as were added after a revision, where the
-    transactions since are at hand.
-
-    Raises:
-        CorruptError: They can't be told.
-    """
+    """Returns the live files of a table, or only those added after a revision, where the
+    transactions since are at hand. Raises `CorruptError` if they can't be read."""
     based_at = -1 if state.base is None else state.base.message.revision
     if based_at > revision:
         return state.table_of(table)[0]

@@ -74,11 +74,8 @@ class Definitions:
         return Definitions(dict(self.entries), dict(self._decoded))
 
     def of(self, table: str) -> Definition | None:
-        """That of one table, if it has one.
-
-        Raises:
-            CorruptObject: It can't be read.
-        """
+        """Returns the definition of a table, or None. Raises `CorruptObject` if it can't be
+        read."""
         entry = self.entries.get(table)
         if entry is None:
             return None

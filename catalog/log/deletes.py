@@ -161,13 +161,11 @@ class Deletes:
     # --- Replay -----------------------------------------------------------------------------------
 
     def load(self, piece: Piece, data: memoryview, newest: int, *, exact: bool = False) -> None:
-        """Take in a segment of a checkpoint.
+        """Takes in a segment of a checkpoint. Raises `CorruptObject`.
 
         Args:
             newest: The revision of the checkpoint.
             exact: Refuse columns of a later version.
-        Raises:
-            CorruptObject: Not sound.
         """
         rows = decode_segment(data, piece.kind, piece.rows, piece.where, exact=exact)
         tables = rows.column("table")
@@ -187,11 +185,8 @@ class Deletes:
         self.based.append(rows)
 
     def settle(self, where: str) -> None:
-        """Bring what several segments hold into one order.
-
-        Raises:
-            CorruptObject: Two rows are of one action.
-        """
+        """Brings the rows of several segments into one order. Raises `CorruptObject` if two are of
+        one action."""
         if len(self.based) > 1:
             rows = sorted_rows(pa.concat_tables(self.based).combine_chunks(), ROW_DELETES)
             if not ascends(rows, ROW_DELETES):
@@ -312,13 +307,12 @@ def load_deletes(
     *,
     exact: bool = False,
 ) -> Deletes:
-    """The deletes that pieces of a checkpoint and the transactions since say.
+    """Returns the deletes in pieces of a checkpoint and in the transactions since. Raises
+    `CorruptObject`.
 
     Args:
         newest: The revision of the checkpoint.
         exact: Refuse columns of a later version.
-    Raises:
-        CorruptObject: A piece isn't sound.
     """
     found, where = Deletes(), ""
     for piece, data in pieces:

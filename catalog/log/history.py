@@ -77,13 +77,7 @@ def history_rows(rows: Sequence[Row]) -> pa.Table:
 
 
 def check_history(pieces: Sequence[Piece], key: str) -> None:
-    """Whether a checkpoint refers to a history, and to one without gaps.
-
-    Args:
-        key: The checkpoint.
-    Raises:
-        CorruptObject: It doesn't.
-    """
+    """Raises `CorruptObject` if a checkpoint (`key`) doesn't refer to a history without gaps."""
     for one, two in itertools.pairwise(pieces):
         if two.segment.first_revision != one.segment.last_revision + 1:
             raise CorruptObject(f"{two.where} leaves a gap in the history", key=two.where)
@@ -203,11 +197,8 @@ class History:
         return None
 
     def _sound(self, read: Callable[[], _T]) -> _T:
-        """What `read` gives; from an older checkpoint, if a piece turns out to be damaged.
-
-        Raises:
-            CorruptError: What failed at the highest checkpoint.
-        """
+        """Returns what `read` gives; from an older checkpoint, if a piece is damaged. Raises
+        `CorruptError` as at the highest checkpoint."""
         first: CorruptError | None = None
         while True:
             try:
@@ -230,12 +221,11 @@ class History:
         self.older, self._tables = other.older, {}
 
     def piece(self, place: int, *, exact: bool = False) -> pa.Table:
-        """The rows of one piece, read once.
+        """Returns the rows of one piece, read once. Raises `CorruptObject` if they aren't those of
+        its revisions.
 
         Args:
             exact: Refuse columns of a later version.
-        Raises:
-            CorruptObject: They aren't those of its revisions.
         """
         if place not in self._tables:
             piece = self.pieces[place]

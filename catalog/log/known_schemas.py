@@ -53,11 +53,8 @@ class SchemaEntry:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema, with the ids of columns in the fields' metadata.
-
-        Raises:
-            CorruptObject: This Arrow can't read it.
-        """
+        """The Arrow schema, with the ids of columns in the fields' metadata. Raises `CorruptObject`
+        if this Arrow can't read it."""
         try:
             return decode_log_schema(self.message)
         except ValueError as error:
@@ -210,13 +207,8 @@ def decode_schemas(data: memoryview, piece: Piece, newest: int, *, exact: bool =
 
 
 def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
-    """Whether all rows of a SCHEMAS segment keep their rules.
-
-    Args:
-        newest: The revision of the checkpoint.
-    Raises:
-        CorruptObject: One doesn't.
-    """
+    """Raises `CorruptObject` if a row of a SCHEMAS segment breaks its rules; `newest` is the
+    checkpoint's revision."""
     batches = rows.to_batches(max_chunksize=_AT_ONCE)
     for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
         named = row["fingerprint"] == fingerprint(row["arrow_schema"])
@@ -228,11 +220,7 @@ def check_schemas(rows: pa.Table, where: str, newest: int) -> None:
 
 
 def _check_table_range(rows: pa.Table, piece: Piece) -> None:
-    """Whether the schemas of a piece are in the range that its reference says.
-
-    Raises:
-        CorruptObject: They aren't.
-    """
+    """Raises `CorruptObject` if the schemas of a piece are out of the range in its reference."""
     tables = rows.column("table")
     found = (tables[0].as_py(), tables[len(tables) - 1].as_py())
     if found != (piece.segment.first_table, piece.segment.last_table):

@@ -89,12 +89,10 @@ def reachable(asked: Collection[str]) -> frozenset[str]:
 
 
 def check_asked(declared: str, operation: str) -> None:
-    """Refuse to do in a transaction what it was declared not to be.
+    """Raises `OperationInvalid` if a transaction was declared to be something else.
 
     Args:
-        declared: What it was begun as; empty: nothing was said.
-    Raises:
-        OperationInvalid: It was declared otherwise.
+        declared: What it was begun as; empty: nothing.
     """
     if operation not in _MAY_ASK.get(declared, _MAY_BECOME):
         does = {"append": "adds", "delete": "removes"}.get(operation, f"is asked for {operation}")

@@ -163,11 +163,7 @@ def sound_run(
 
 
 def check_range(run: Run, piece: Piece) -> None:
-    """Whether the rows of a piece are in the range that its reference says.
-
-    Raises:
-        CorruptObject: They aren't.
-    """
+    """Raises `CorruptObject` if the rows of a piece are out of the range in its reference."""
     tables, paths = list(run.ranges), run.core.column("path")
     found = (tables[0], paths[0].as_py(), tables[-1], paths[run.rows - 1].as_py())
     said = piece.segment
@@ -182,11 +178,7 @@ def check_range(run: Run, piece: Piece) -> None:
 
 
 def check_revisions(run: Run, newest: int) -> None:
-    """Whether no file of a checkpoint was added after it.
-
-    Raises:
-        CorruptObject: One was.
-    """
+    """Raises `CorruptObject` if a file of a checkpoint was added after it."""
     if numbers(run.core.column("revision")).max() > newest:
         raise CorruptObject(f"{run.key} holds files of revisions to come", key=run.key)
 
@@ -242,12 +234,11 @@ def in_partition(rows: pa.Table, partition: str) -> pa.ChunkedArray:
 
 
 def check_base(parts: Iterable[Part], table: str, known: Collection[bytes] | None) -> None:
-    """Whether in the base of some pieces each file's schema is known, and no path stands twice.
+    """Raises `CorruptObject` if in the base of some pieces a path occurs twice, or a schema is
+    unknown.
 
     Args:
-        known: Fingerprints of the table's schemas there; None: not asked.
-    Raises:
-        CorruptObject: It isn't so.
+        known: Fingerprints of the table's schemas there; None: not checked.
     """
     based = [p.as_in_base() for p in parts if p.in_run is not None and table in p.run.ranges]
     for part in based if known is not None else ():

@@ -230,12 +230,8 @@ def _forgets(forget: wire.Forget, table: str, fingerprint: bytes) -> bool:
 
 
 def check_written(state: State, transaction: DecodedTransaction) -> None:
-    """Everything that readers will ask of a transaction that was admitted before, without changing
-    anything. A committer asks it of its own object before the put.
-
-    Raises:
-        BrokenChain, CorruptObject: A reader would refuse it.
-    """
+    """Checks an admitted transaction as readers will, without changing anything: a committer does
+    so before the put. Raises `BrokenChain` or `CorruptObject`."""
     check_link(state, transaction)
     for pieces in transaction.batches.values():
         for part, _ in batch_parts(pieces):
@@ -384,11 +380,7 @@ def _too_much(state: State, transaction: DecodedTransaction) -> str:
 
 
 def check_link(state: State, transaction: DecodedTransaction) -> None:
-    """Whether a transaction is the next link of the chain.
-
-    Raises:
-        BrokenChain: It isn't.
-    """
+    """Raises `BrokenChain` if a transaction is not the next link of the chain."""
     message, key = transaction.message, transaction.key
     problem = ""
     if message.revision != state.revision + 1:

@@ -277,13 +277,12 @@ class State:
         self._files = files
 
     def sound(self, load: Callable[[], _T], *, stay: bool = False) -> _T:
-        """What `load` gives; from an older base, if the present one turns out to be damaged.
+        """Returns what `load` gives; from an older base, if the present one turns out to be
+        damaged. Raises `CorruptError` as at the highest base.
 
         Args:
             stay: Base the state on the older one from here on. Otherwise the next part is looked
                 for in the highest base again.
-        Raises:
-            CorruptError: What failed at the highest base.
         """
         own = None  # what was read of the present base stays read; set once another one is tried
         first: CorruptError | None = None
@@ -307,11 +306,7 @@ class State:
                 self.base, self.tail, self._pieces, self._schema_rows = own
 
     def fall_back(self, error: CorruptError) -> None:
-        """Base the state on an older checkpoint.
-
-        Raises:
-            CorruptError: There is none: the given one.
-        """
+        """Bases the state on an older checkpoint. Raises the given error if there is none."""
         if self.base is None or self.older is None:
             raise error
         base, tail = self.older(self, error)

@@ -103,13 +103,11 @@ def _commits(log: Between) -> Iterator[Commit]:
 
 
 def appended(logs: Sequence[Between], found: Found, *, skip: bool) -> Found:
-    """Of all steps of some commits those that append rows.
+    """Returns the steps of some commits that append rows. Raises `NotAppended` at another commit.
 
     Args:
         found: Not net.
-        skip: Leave commits out that take rows out, instead of refusing them.
-    Raises:
-        NotAppended: Names the commit.
+        skip: Leave out commits that take rows out, instead of refusing them.
     """
     out: dict[str, set[int]] = {}
     for log in logs:
@@ -171,11 +169,8 @@ class Existing:
 
     @cached_property
     def files(self) -> pa.Table:
-        """Its files, with `writer`, `path` and `size_bytes`; the oldest rows first.
-
-        Raises:
-            CorruptObject: They can't be told.
-        """
+        """Returns its files, with `writer`, `path` and `size_bytes`; the oldest rows first. Raises
+        `CorruptObject`."""
         found = []
         for state in self._states:
             rows = self._tables.table_of(state, self._table)[0].table(self._table, whole=True)

@@ -450,11 +450,7 @@ def seen_in(
 
 
 def refuse_about(names: Sequence[str], table: str) -> None:
-    """Refuse columns of a table that are called as those of `ABOUT`.
-
-    Raises:
-        UsageError: There is one.
-    """
+    """Raises `UsageError` if a column of a table is called like one of `ABOUT`."""
     clash = [name for name in names if name in ABOUT.names]
     if clash:
         raise UsageError(
@@ -465,11 +461,7 @@ def refuse_about(names: Sequence[str], table: str) -> None:
 
 
 def check_order(earlier: Sequence[State], later: Sequence[State]) -> None:
-    """Refuse two cuts that don't follow each other.
-
-    Raises:
-        UsageError: They don't.
-    """
+    """Raises `UsageError` if two cuts don't follow each other."""
     since = {state.writer: state for state in earlier}
     until = {state.writer: state for state in later}
     lost = sorted(since.keys() - until.keys())

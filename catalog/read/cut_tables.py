@@ -257,11 +257,8 @@ class CutTables:
         return False
 
     def keys_of(self, table: str) -> TableKeys | None:
-        """What is known of the keys of a table; None if it has no key.
-
-        Raises:
-            SchemaConflict: Logs give it different ones.
-        """
+        """Returns the keys of a table, or None. Raises `SchemaConflict` if logs give it different
+        ones."""
         with self._reading:
             if table not in self._keys:
                 from .keys import TableKeys, table_key
@@ -295,12 +292,8 @@ class CutTables:
         return keys.resolved(store, asked)
 
     def file_schemas(self, table: str, writer: str | None = None) -> list[FileSchema]:
-        """The schemas of the live files of a table (of one writer); those of former ones where
-        there are none.
-
-        Raises:
-            TableNotFound, WriterNotFound.
-        """
+        """Returns the schemas of the live files of a table (of one writer); of former ones where
+        there are none. Raises `TableNotFound` or `WriterNotFound`."""
         table, writer = value_of(table), value_of(writer)
         self.check(table)
         states = self.of_writer(writer)

@@ -278,11 +278,7 @@ def refuse_unfit(tombstone: Tombstone, revision: int, state: State) -> None:
 
 
 def sql_text(where: Any) -> str:
-    """A predicate that the log can hold.
-
-    Raises:
-        UsageError: No text.
-    """
+    """Returns a predicate that the log can hold. Raises `UsageError` if it is no text."""
     if not isinstance(where, str):
         raise UsageError(
             f"where= is SQL text, not {type(where).__name__}",
@@ -355,10 +351,9 @@ def bare_parts(
 
 
 def matching_rows(store: Store, parts: Sequence[FilePart], wanted: RowFilter) -> list[np.ndarray]:
-    """Per file the numbers of its rows that meet a predicate and that nothing hides yet, ascending.
+    """Returns per file the numbers of its rows that meet a predicate and that nothing hides yet,
+    ascending. Raises as reading does.
 
-    Raises:
-        ObjectNotFound, CorruptObject, SchemaConflict: As for reading.
     Requests: 1 or more GET a file.
     """
     bitmaps = Bitmaps(store)

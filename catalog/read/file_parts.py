@@ -95,11 +95,9 @@ def projected(
     columns: Sequence[str] | None,
     found: RowFilter | None,
 ) -> Projection:
-    """What to read for some columns (None: all) of the rows that are asked for. Types need to agree
-    in what is read alone.
-
-    Raises:
-        SchemaConflict: They don't.
+    """
+    Returns what to read for some columns (None: all) of the rows that are asked for. Raises
+    `SchemaConflict` if types disagree in what is read.
     """
     if columns is None:
         return Projection(unify(schemas, table), None if found is None else found.keep)

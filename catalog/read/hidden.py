@@ -118,11 +118,8 @@ def _filter_of(tombstone: Tombstone, schema: pa.Schema, key: str) -> TombstoneFi
 
 
 def bound_filter(tombstone: Tombstone, schema: pa.Schema) -> TombstoneFilter | str:
-    """A tombstone's predicate for files of a schema; the name of a column if types forbid it.
-
-    Raises:
-        CorruptObject: The tombstone can't be understood.
-    """
+    """Returns a tombstone's predicate for files of a schema; the name of a column if types forbid
+    it. Raises `CorruptObject` if the tombstone can't be understood."""
     fields: list[pa.Field] = []
     names: list[str | None] = []
     columns = columns_of(tombstone)
@@ -154,11 +151,7 @@ def _parsed(text: str, target: pa.Schema, table: str) -> Predicate:
 
 
 def columns_of(tombstone: Tombstone) -> Definition | None:
-    """The columns that a tombstone names, as they were; None if it names none.
-
-    Raises:
-        CorruptObject: They can't be read.
-    """
+    """Returns the columns that a tombstone names, as they were, or None. Raises `CorruptObject`."""
     return _decoded(tombstone.columns, tombstone.where) if tombstone.columns else None
 
 
@@ -192,11 +185,9 @@ def with_deletes(
 
 
 def hidden_files(state: State, table: str) -> dict[str, Hidden]:
-    """By path what deletes hide of the live files of a table in one log, of those of which they may
-    hide rows.
+    """Returns by path what deletes may hide of the live files of a table in one log. Raises
+    `CorruptObject` if a delete can't be understood.
 
-    Raises:
-        CorruptObject: A delete can't be understood.
     Requests: those of the table's files, and of `with_hidden`.
     """
     if not state.deletes.hide(table):

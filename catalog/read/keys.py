@@ -356,11 +356,8 @@ class TableKeys:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Its columns as files of the cut have them; empty: no file has all.
-
-        Raises:
-            SchemaConflict: As for `resolved`.
-        """
+        """Its columns in the types of the cut; empty if no file has all. Raises `SchemaConflict` as
+        `resolved`."""
         return tuple(field.name for field in self._target or ())
 
     def near(self, files: Collection[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -172,12 +172,9 @@ _AT_HAND: Final = ("memory", "file")  # stores that answer without a round trip
 
 
 def base_and_header(store: Store, base: str, transaction: str) -> tuple[bytes, bytes]:
-    """A checkpoint's object, and the beginning of its transaction; empty if that is gone.
+    """Returns a checkpoint's object, and the beginning of its transaction; empty if that is gone.
+    Raises `Vanished` if the checkpoint isn't there.
 
-    Args:
-        base, transaction: Keys.
-    Raises:
-        Vanished: The checkpoint isn't there.
     Requests: 1 GET each, at once.
     """
     ask = partial(_beginning, store, transaction)

@@ -393,10 +393,9 @@ class LogReader(LogFolder):
         return [item for item in found if not isinstance(item, CorruptError)]
 
     def checkpoint_state(self, item: LogObject) -> State:
-        """One checkpoint, without any fallback: what prune asks of the one that is to survive.
+        """Returns the state of one checkpoint, without any fallback. Raises `ObjectNotFound` or
+        `CorruptError`.
 
-        Raises:
-            ObjectNotFound, CorruptError: It can't be relied on.
         Requests: 1 GET; its parts are read when they are asked for.
         """
         key = self.folder + item.name
@@ -687,13 +686,12 @@ def _plan(listing: Listing, state: State, *, pruned: bool) -> ReadPlan:
 def _first_that_serves(
     log: Log, plan: ReadPlan, listing: Listing, state: State, *, pruned: bool, final: bool
 ) -> State | None:
-    """The state of the same revision from the first base that gives it.
+    """Returns the state of the same revision from the first base that gives it. Raises `Vanished`
+    if something listed is not there.
 
     Args:
         pruned: Whether the state's own base is gone; else only lower ones are tried.
         final: Whether what is listed and not there counts as damaged.
-    Raises:
-        Vanished: Something listed is not there.
     """
     assert state.base is not None
     below = state.base.message.revision

@@ -135,11 +135,7 @@ def refuse_twins(states: Iterable[State]) -> None:
 
 
 def time_us(at: dt.datetime) -> int:
-    """An aware time in µs since 1970.
-
-    Raises:
-        NaiveTime: It has no zone.
-    """
+    """Returns an aware time in µs since 1970. Raises `NaiveTime` if it has no zone."""
     if at.utcoffset() is None:
         raise NaiveTime(
             f"{at.isoformat()} has no time zone",

@@ -201,11 +201,7 @@ class Call:
 
 
 def understand(call: Call) -> Item:
-    """What a call says.
-
-    Raises:
-        Unknown: Nothing that is known here.
-    """
+    """Returns the meaning of a call. Raises `Unknown` if there is none here."""
     if call.name in _COMPARISONS:
         return _comparison(call)
     known: dict[str, Callable[[Call], Item]] = {

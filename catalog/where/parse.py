@@ -634,11 +634,8 @@ def _check_steps(value: Fraction | float, kind: pa.DataType) -> None:
 
 
 def as_family(literal: Literal, wanted: Family) -> Literal:
-    """A literal as what a column of a family can be compared with; a text is read as such.
-
-    Raises:
-        NotThis: It is not one.
-    """
+    """Returns a literal for comparison with a column of a family; a text is read as one. Raises
+    `NotThis`."""
     if isinstance(literal, Text) and wanted in _READERS:
         literal = _READERS[wanted](literal.value)
     fits = {

@@ -255,11 +255,8 @@ class Shell:
         return "   ...> " if self._typed.strip() else "lakelog> "
 
     def line(self, text: str) -> None:
-        """Take one line, and run the statements that it ends.
-
-        Raises:
-            LakelogError: A statement failed; it is discarded.
-        """
+        """Takes one line, and runs the statements that it ends. Raises the error of one that
+        failed."""
         if not self._typed.strip() and text.strip().startswith("."):
             self._command(*text.split())
             return

@@ -35,11 +35,8 @@ Rows = tuple[list[int], list[dict[str, Any]]]
 
 
 def read_json(source: Source) -> Iterator[Rows]:
-    """The objects of a file, with the line of each.
-
-    Raises:
-        UsageError: It holds anything else.
-    """
+    """Yields the objects of a file, with the line of each. Raises `UsageError` for anything
+    else."""
     lines: list[int] = []
     rows: list[dict[str, Any]] = []
     size = 0

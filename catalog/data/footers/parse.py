@@ -59,13 +59,12 @@ class ParsedFooter:
 
 
 def footer_length(end: bytes, size_bytes: int) -> int:
-    """How many bytes at the end of a file its footer takes, the trailer of 8 bytes included.
+    """Returns how many bytes at the end of a file its footer takes, with the trailer of 8 bytes.
+    Raises `NotParquet` if no footer ends there.
 
     Args:
         end: The last 8 bytes of the file, or more.
         size_bytes: Of the whole file.
-    Raises:
-        NotParquet: No Parquet footer ends there.
     """
     if size_bytes < _MIN_FILE_BYTES or len(end) < _TRAILER_BYTES:
         raise NotParquet(f"it is only {size_bytes} bytes long")
@@ -85,13 +84,12 @@ def footer_length(end: bytes, size_bytes: int) -> int:
 
 
 def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
-    """Read a footer. On malformed bytes this can end the process.
+    """Reads a footer. On malformed bytes this can end the process. Raises `NotParquet`, with the
+    reason, if it can't be used.
 
     Args:
         tail: The end of the file, with the whole footer in it.
         size_bytes: Of the whole file.
-    Raises:
-        NotParquet: It can't be used; says why.
     """
     from ..parquet import footer_digest, proven_floats
 
@@ -225,11 +223,7 @@ def encode_parsed(parsed: ParsedFooter) -> bytes:
 
 
 def decode_parsed(data: bytes) -> ParsedFooter:
-    """The result whose bytes these are.
-
-    Raises:
-        ValueError: Not such bytes.
-    """
+    """Decodes `encode_parsed`. Raises `ValueError` for other bytes."""
     found = json.loads(data)
     own = found["meta"]
     meta = None
