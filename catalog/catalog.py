@@ -150,10 +150,11 @@ class Catalog(Changing):
             ClockWarning: The time is now, or later, and the newest commits of a log are stamped
                 later still, and left out.
         Requests: 1 LIST, 1 for each writer, and 1 more for each that has no log of the database
-            (some more if it has files of it); then 1 GET for a checkpoint and each later
-            transaction of every writer; if there is none later, 1 for the beginning of the
-            checkpoint's own. A time before the head of a log reads that log twice. A table's pieces
-            of a checkpoint are read when they are asked for.
+            (where data files of it are there 1 LIST, and those of their footers until one tells of
+            a log); then 1 GET for a checkpoint and each later transaction of every writer; if there
+            is none later, 1 for the beginning of the checkpoint's own. A time before the head of a
+            log reads that log twice. A table's pieces of a checkpoint are read when they are asked
+            for.
         """
         from .snapshot import Snapshot
 
@@ -293,8 +294,7 @@ class Catalog(Changing):
 
         Args:
             tell_lost: Warn of writers that have none and once had one.
-        Requests: 1 LIST, and 1 for each writer; 1 or 2 for each that has
-            none.
+        Requests: 1 LIST, and 1 for each writer; those of `_lost_logs` for each that has none.
         """
         database = check_id(value_of(database), "database")
         logs = [
@@ -325,19 +325,22 @@ class Catalog(Changing):
 
         Args:
             tell: Warn of logs of which neither copy is left.
-        Requests: 1 LIST for each log; 1 for each mirror.
+        Requests: 1 LIST for each log; 1 for each mirror; those of `lost_in_both`.
         """
-        from .read.mirror import LostLogWarning, lost_log_message
+        from .read.mirror import LostLogWarning, left_out_message, lost_in_both
 
         def look(log: LogReader) -> Listing | None:
             folders = log.store.list_folders(base_folder(log.writer, log.database))
-            if "mirror" in folders:
-                return log.copies()
-            if tell and "segments" in folders:
-                warnings.warn(
-                    lost_log_message(log.writer, log.database), LostLogWarning, stacklevel=6
-                )
-            return None
+            if "mirror" in folders and (copies := log.copies()).head >= 0:
+                return copies
+            error = lost_in_both(log.store, log.writer, log.database, folders) if tell else None
+            if error is None:
+                return None
+            again = log.names_for()  # it may have been begun since
+            if again.head < 0:
+                text = left_out_message(error, log.writer, log.database)
+                warnings.warn(text, LostLogWarning, stacklevel=6)
+            return again
 
         listings = [listing for listing in parallel(look, logs) if listing is not None]
         return [listing for listing in listings if listing.head >= 0]

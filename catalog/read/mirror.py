@@ -15,14 +15,12 @@ Source: docs/format.md, section 4.8.
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...errors import LogLost, LostTail, ObjectNotFound
 from ..format.names import LogObject, base_folder, is_id, log_folder, mirror_key, mirror_log_folder
 from ..log.listing import Listing, read_listing
-from ..log.state import empty_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -30,9 +28,6 @@ if TYPE_CHECKING:
     from ...store import Store
     from ..log.state import State
     from .log_folder import LogFolder
-
-
-_LEFT_FILES: Final = 1_000
 
 
 class MirrorWarning(UserWarning):
@@ -141,37 +136,44 @@ def refuse_lost_log(store: Store, writer: str, database: str) -> None:
     """Raises if a log that is not there existed. To be called where the log has no names.
 
     Raises:
-        LogLost: Its mirror is there, or segments of its checkpoints are, or data files are that
-            were begun on one of its revisions.
-    Requests: 1 LIST; where there are data files 1 more, and those of `lost_bases`.
+        LogLost: Its mirror is there; or as `lost_in_both`.
+    Requests: 1 LIST, and those of `lost_in_both`.
     """
     folders = store.list_folders(base_folder(writer, database))
     if "mirror" in folders:
         raise lost_log_error(writer, database)
-    if "segments" in folders:
-        raise LogLost(
-            f"{writer}/{database} has segments of checkpoints, and neither a log nor a mirror",
-            key=f"{base_folder(writer, database)}segments/",
-            hint=f"Both copies of its log were lost. Plan `lakelog rebuild URL {database} --writer "
-            f"{writer}`. If nothing of it is needed, move {base_folder(writer, database)} away",
-        )
-    if "data" in folders:
-        _refuse_left_files(store, writer, database)
+    error = lost_in_both(store, writer, database, folders)
+    if error is not None:
+        raise error
 
 
-def _refuse_left_files(store: Store, writer: str, database: str) -> None:
-    from .set_back import lost_bases
+def lost_in_both(
+    store: Store, writer: str, database: str, folders: Collection[str]
+) -> LogLost | None:
+    """Returns the error of a log that was lost in both places, by what is left of it: segments of
+    its checkpoints, or data files that were begun on one of its revisions. None: nothing shows that
+    there was one.
+
+    Args:
+        folders: Of the writer's database, which has neither a log nor a mirror.
+    Requests: none; of data files without segments those of `left_file`.
+    """
+    from .set_back import left_file
 
     folder = base_folder(writer, database)
-    infos = list(itertools.islice(store.list(f"{folder}data/"), _LEFT_FILES))
-    for one in lost_bases(store, empty_state(writer, database), infos):
-        raise LogLost(
-            f"{writer}/{database} has neither a log nor a mirror, and {one.key} was begun "
-            f"{one.begun}",
-            key=one.key,
-            hint=f"Both copies of its log were lost. Plan `lakelog rebuild URL {database} --writer "
-            f"{writer}`. If nothing of it is needed, move {folder} away",
-        )
+    left = None
+    if "segments" in folders:
+        key, trace = f"{folder}segments/", "segments of checkpoints"
+    elif "data" in folders and (left := left_file(store, writer, database)) is not None:
+        key, trace = left.key, f"{left.key}, which was begun {left.begun},"
+    else:
+        return None
+    return LogLost(
+        f"{writer}/{database} has {trace} and neither a log nor a mirror",
+        key=key,
+        hint=f"Both copies of its log were lost. Plan {rebuild_command(writer, database)}. If "
+        f"nothing of it is needed, move {folder} away",
+    )
 
 
 def lost_log_error(writer: str, database: str) -> LogLost:
@@ -195,11 +197,11 @@ def warn(text: str) -> None:
     warnings.warn(text, LostLogWarning, stacklevel=4)
 
 
-def lost_log_message(writer: str, database: str) -> str:
+def left_out_message(error: LogLost, writer: str, database: str) -> str:
     """Returns the warning for a log that is lost in both places while other logs are there."""
     return (
-        f"{writer}/{database} has segments of checkpoints, and neither a log nor a mirror: it is "
-        f"left out. {rebuild_command(writer, database)} salvages its rows"
+        f"{error.message}: it is left out. Unless it is being replicated here for the first time, "
+        f"{rebuild_command(writer, database)} salvages its rows"
     )
 
 

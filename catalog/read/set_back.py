@@ -12,11 +12,13 @@ Source: docs/format.md, section 8; docs/protocol.md, section 2.9.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import CorruptError, InvalidParquet, ObjectNotFound
 from ..format.deletes import decode_deletes
-from ..format.names import parse_deletes_file, parse_own_file
+from ..format.names import base_folder, parse_deletes_file, parse_own_file
+from ..log.state import empty_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ..log.state import State
 
 _MOST: Final = 32
+_LEFT_FILES: Final = 1_000  # that are listed of a log that is gone
 
 
 class LostBase(NamedTuple):
@@ -76,6 +79,21 @@ def lost_bases(
         is_other = not is_base and state.history.holds(base)
         if base > state.revision or (is_other and not _is_in(state, base, meta)):
             yield LostBase(info.key, f"on a revision {base} that the log doesn't have")
+
+
+def left_file(store: Store, writer: str, database: str) -> LostBase | None:
+    """Returns a data file that was begun on a revision of a log that is gone. None: there is none,
+    as where a first commit is under way.
+
+    Requests: 1 LIST; then, until one is found, 1 or 2 GET for the newest file of each of up to 32
+        transactions, but at least 1 an epoch.
+    """
+    state = empty_state(writer, database)
+    files = itertools.islice(store.list(f"{base_folder(writer, database)}data/"), _LEFT_FILES)
+    for info in _newest(files, each_epoch=True):
+        for one in lost_bases(store, state, [info]):
+            return one
+    return None
 
 
 def _is_in(state: State, revision: int, meta: FooterMetadata) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.mirror import LostLogWarning, MirrorWarning
+from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PassingStore
 from lakelog.testing.keys import log_keys
@@ -70,6 +71,55 @@ def test_segments_without_a_log_are_told(store, two):
     store.put(f"b/db/segments/{'0' * 64}.segment", b"x")
     _, texts = told(lambda: values(store))
     assert "b/db has segments" in texts[0]
+
+
+@pytest.mark.parametrize("point", [None, dt.datetime(2100, 1, 1, tzinfo=dt.UTC)])
+def test_data_files_of_a_log_that_is_lost_in_both_places_are_told(store, two, point):
+    for folder in ("transactions", "mirror", "segments"):
+        drop(store, f"b/db/{folder}/")
+    found, texts = told(lambda: values(store, point))
+    assert found == [1, 2]
+    assert len(texts) == 1
+    assert "b/db has b/db/data/" in texts[0]
+    assert "`lakelog rebuild URL db --writer b` salvages its rows" in texts[0]
+    assert len(told(lambda: two.history("db"))[1]) == 1
+    assert silent(lambda: values(store, {"a": 1})) == [1, 2]
+    execute_rebuild(two, plan_rebuild(two, "b", "db"))
+    assert silent(lambda: values(store)) == [1, 2, 3, 4]
+
+
+def test_empty_folders_of_a_lost_log_on_a_disk_hide_nothing(tmp_path):
+    catalog = lakelog.open_catalog(str(tmp_path))
+    for name in ("a", "b"):
+        with catalog.writer(name, "db") as writer:
+            write(writer, 1)
+            write(writer, 2)
+    for folder in ("transactions", "mirror", "segments"):
+        for path in (tmp_path / "b" / "db" / folder).rglob("*.*"):
+            path.unlink()
+    _, texts = told(lambda: catalog.snapshot("db"))
+    assert len(texts) == 1
+
+
+def test_a_log_that_is_begun_while_its_data_files_are_looked_at_is_read(two):
+    """Its first listing came too early; then it made two commits."""
+
+    class Late(PassingStore):
+        """Has no log of b before a data file of it is read."""
+
+        looked = False
+
+        def list(self, prefix, *, after=None, first_page=1000):
+            self.looked |= prefix == "b/db/data/"
+            is_log = prefix.startswith(("b/db/transactions/", "b/db/mirror/"))
+            if is_log and not self.looked:
+                return iter(())
+            return self.inner.list(prefix, after=after, first_page=first_page)
+
+        def list_folders(self, prefix):
+            return ["data"] if prefix == "b/db/" else self.inner.list_folders(prefix)
+
+    assert silent(lambda: values(Late(two.store))) == [1, 2, 3, 4]
 
 
 def test_a_first_commit_under_way_is_not_told(store, two, catalog):
