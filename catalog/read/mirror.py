@@ -165,11 +165,11 @@ def lost_in_both(
     if "segments" in folders:
         key, trace = f"{folder}segments/", "segments of checkpoints"
     elif "data" in folders and (left := left_file(store, writer, database)) is not None:
-        key, trace = left.key, f"{left.key}, which was begun {left.begun},"
+        key, trace = left.key, f"data files that were begun on its revisions, as {left.key}"
     else:
         return None
     return LogLost(
-        f"{writer}/{database} has {trace} and neither a log nor a mirror",
+        f"{writer}/{database} has neither a log nor a mirror, but {trace}",
         key=key,
         hint=f"Both copies of its log were lost. Plan {rebuild_command(writer, database)}. If "
         f"nothing of it is needed, move {folder} away",
