@@ -3,26 +3,18 @@
 A committer puts a data file first and then the transaction that names it. Collection lists the data
 files, then reads the log, then deletes; in the other order a file that was put and committed
 between the two would look like an orphan. A listed file that the log doesn't name may still be
-named by a transaction that is put later, so it goes only if that is impossible (rule A) or is
-promised not to happen (rule B).
+named by a transaction that is put later, so it goes only once it is `Margins.gc_grace_s` old by the
+store's clock. A committer commits no file that is older than half of that, and a replication relies
+on none; the other half is for the put. A file of unknown age, or from the future, is young.
 
-Rule A, on stores with put-if-absent: the epoch in the name is below the head's, and the file was
-there before the first transaction of the head's epoch. Every committer asks for the one name after
-the head it knows. If that head is older than ours, the name is taken: it replays and sees the
-higher epoch, by which an owner is fenced for good and a guest's files are void (`EpochChanged`). If
-it is our head or a later one, it knew the epoch before it asked. (The prune floor rules out that a
-taken name was pruned meanwhile.) A replication puts files of a past epoch only once that epoch is
-past in the replica, too, so such a file is younger than its epoch's end.
-
-Rule B, for everything else: the file is at least `Margins.gc_grace_s` old by the store's clock. A
-committer commits no file that is older than half of that, and a replication relies on none; the
-other half is for the put. A file of unknown age, or from the future, is young.
+Epochs prove more: no committer can name a file of an epoch that another owner has ended. But the
+file may be all that is left of a commit that the log has lost, so it waits like all others.
 
 A file is named as long as any stored object of the log or its mirror names it, removed later or
-not (`retained`). A restore adds files again, whatever their epoch and age, and sees to it that a
-retained revision names them at every moment until then. Execution does all of it again, deletes in
-batches, and reads before each one what was committed since. Only a replication can name an orphan
-while it is being deleted, if its source went back to it: that is looked for at the end, and raised.
+not (`retained`). A restore adds files again, whatever their age, and sees to it that a retained
+revision names them at every moment until then. Execution does all of it again, deletes in batches,
+and reads before each one what was committed since. Only a replication can name an orphan while it
+is being deleted, if its source went back to it: that is looked for at the end, and raised.
 
 Nothing is deleted in doubt: where the log is not there or is another's, was sealed for a rebuild,
 has a fork, a hole or a damaged object, has lost its end, or was set back (`read.set_back`).
@@ -37,13 +29,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from ..catalog.format.columns import numbers
-from ..catalog.format.names import LogObject, base_folder, parse_own_file
+from ..catalog.format.names import base_folder, parse_own_file
 from ..catalog.nesting import logs_below, refuse_outer_log
 from ..catalog.read.set_back import lost_bases
-from ..errors import ConflictError, LakelogError, LostTail, ObjectNotFound, UsageError
+from ..errors import ConflictError, LakelogError, LostTail, UsageError
 from .context import (
     MaintenanceContext,
     is_old,
@@ -101,9 +90,8 @@ def plan_gc(
         NestedCatalog: Its data folder is that of another catalog, too.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         UsageError: A pattern is no text.
-    Requests: those of the probe unless the store was probed before; 1 LIST of refs, 1 of the data
-        files (each per 1,000 names on S3), and those of `retained.read_retained`; 1 HEAD of a
-        transaction; if something goes, those of `lost_bases`.
+    Requests: 1 LIST of refs, 1 of the data files (each per 1,000 names on S3), and those of
+        `retained.read_retained`; if something goes, those of `lost_bases`.
     """
     patterns = _checked(strays)
     context = open_context(
@@ -276,7 +264,6 @@ _NAMED: Final = "named by a retained revision"
 
 
 def _look(context: MaintenanceContext, now: dt.datetime, strays: tuple[str, ...]) -> _Look:
-    exclusive = context.exclusive()
     base = base_folder(context.writer, context.database)
     refuse_outer_log(context.store, context.writer, context.database)
     infos = {info.key: info for info in context.store.list(base + _DATA)}  # first: see above
@@ -291,11 +278,9 @@ def _look(context: MaintenanceContext, now: dt.datetime, strays: tuple[str, ...]
     ids = {name.transaction_id for info in left if (name := parse_own_file(info.key))}
     rules = Rules(
         epoch=state.epoch,
-        superseded_at=_superseded_at(context, state),
         first_epoch=state.first_epoch,
         begun_at=retained.begun_at,
         incarnation=state.log.incarnation,
-        exclusive=exclusive,
         now=now,
         margins=context.margins,
         committed=state.history.of_transactions(ids) if ids else {},
@@ -364,14 +349,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules A and B.
+    """What becomes of the files that no revision names.
 
     Attributes:
         epoch: Of the head.
-        superseded_at: When that epoch began, by the store's clock; None if that is unknown.
         first_epoch, incarnation: Of the log.
         begun_at: When the oldest object of the incarnation was put; None if that is unknown.
-        exclusive: Whether the store has put-if-absent; without it epochs prove nothing.
         now: The time to judge ages by.
         margins: With the grace period.
         committed: History rows of committed transactions, by id, as far as the history goes back.
@@ -380,11 +363,9 @@ class Rules:
     """
 
     epoch: int
-    superseded_at: dt.datetime | None
     first_epoch: int
     begun_at: dt.datetime | None
     incarnation: int
-    exclusive: bool
     now: dt.datetime
     margins: Margins
     committed: Mapping[bytes, Row]
@@ -403,15 +384,12 @@ class Rules:
         grace = span_text(self.margins.gc_grace_s)
         if name is not None and self._is_left_out(name):
             return Verdict(False, f"of before the rebuild, which is younger than {grace}")
-        if name is not None and self._is_superseded(info, name):
-            when = f"written under epoch {name.epoch}, superseded by {self.epoch}"
-            return Verdict(True, self._reason(name, when))
         if not is_old(info, self.now, self.margins.gc_grace_s):
             young = f"young: written within the grace period of {grace}, or at an unknown time"
             return Verdict(False, young)
         if not is_own(path):
             return Verdict(True, f"asked for: a stray; written at least {grace} ago")
-        return Verdict(True, self._reason(name, f"written at least {grace} ago"))
+        return Verdict(True, f"{self._reason(name)}; written at least {grace} ago")
 
     def is_unknown(self, path: str) -> bool:
         """Checks whether a writer named a file and the history knows no transaction that wrote it
@@ -429,37 +407,10 @@ class Rules:
         limit = self.now - dt.timedelta(seconds=self.margins.gc_grace_s)
         return self.begun_at is None or self.begun_at > limit
 
-    def _is_superseded(self, info: ObjectInfo, name: DataFile) -> bool:
-        """Checks whether no transaction to come can name a file. What was put when a higher epoch
-        had begun may be a replication's: it names files whatever their epoch."""
-        if not self.exclusive or name.epoch >= self.epoch or self.superseded_at is None:
-            return False
-        return info.modified_at is not None and info.modified_at < self.superseded_at
-
-    def _reason(self, name: DataFile | None, when: str) -> str:
+    def _reason(self, name: DataFile | None) -> str:
         """Returns why an orphan may go: removed from its table, or never in it."""
         row = None if name is None else self.committed.get(name.transaction_id)
         if row is not None:
-            where = f"committed in revision {row['revision']}"
-            return f"removed: {where}, named by no retained one; {when}"
+            return f"removed: committed in revision {row['revision']}, named by no retained one"
         whose = "named by no retained revision" if name is None else "of no commit in the history"
-        return f"left over: {whose}; {when}"
-
-
-def _superseded_at(context: MaintenanceContext, state: State) -> dt.datetime | None:
-    """Returns when the first transaction of the head's epoch was put, by the store's clock; None if
-    it was pruned, or the history doesn't say what came before it.
-
-    Requests: 1 HEAD.
-    """
-    rows = state.history.table()
-    first = int(np.argmax(numbers(rows["epoch"]) == state.epoch))
-    if first == 0:
-        return None
-    assert state.log is not None
-    revision, uuid = rows["revision"][first].as_py(), rows["uuid"][first].as_py()
-    name = LogObject(state.log.incarnation, revision, uuid.hex()[:8], "transaction").name
-    try:
-        return context.store.head(context.log.folder + name).modified_at
-    except ObjectNotFound:
-        return None
+        return f"left over: {whose}"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import check_id
 from ..catalog.read.log_reader import LogReader
-from ..errors import AccessDenied, PlanOutdated
+from ..errors import PlanOutdated
 from ..plans import check_source, open_source, refuse_refs
-from ..store import probe, store_time
+from ..store import store_time
 from .plan import Plan, check_plan
 
 if TYPE_CHECKING:
@@ -56,17 +56,6 @@ class MaintenanceContext:
         """Reports progress."""
         if self.progress is not None:
             self.progress(done, total, what)
-
-    def exclusive(self) -> bool:
-        """Checks whether the store has put-if-absent; False where the probe may not write.
-
-        Requests: those of `store.probe`: none if this store object was probed before.
-        """
-        try:
-            name = self.ambient.new_id().hex
-            return probe(self.store, f"{self.writer}/", new_name=name).put_if_absent
-        except AccessDenied:
-            return False
 
     def now(self) -> dt.datetime:
         """Returns the time by the ambient clock."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.data.parquet import UNKNOWN_DIGEST
-from ..catalog.format.names import IN_PLACE, parse_own_file
+from ..catalog.format.names import IN_PLACE
 from ..catalog.format.run import files_rows
 from ..catalog.log.part import Part, batch_parts
 
@@ -78,11 +78,6 @@ class Needs:
     def size_bytes(self) -> int:
         """Of the data files."""
         return int(pc.sum(self.facts.column("size_bytes")).as_py() or 0)
-
-    def names_below(self, epoch: int) -> bool:
-        """Whether a file is among them whose name has a lower epoch."""
-        names = (parse_own_file(file.path) for file in self.each())
-        return any(name is not None and name.epoch < epoch for name in names)
 
     def each(self) -> Iterator[DataFile]:
         """One after the other: a million need no list of Python objects."""

@@ -381,10 +381,6 @@ class OneLog:
         times = 1 if self.transfer.engine is None else _BY_AN_ENGINE
         for transaction, body in self._transactions(last):
             needs = needs_of([transaction])
-            # A file that is there before a higher epoch begins is gc's, unless it is named by then.
-            if some and needs.names_below(some[-1][0].message.epoch):
-                yield some
-                some, files, size, held = [], 0, 0, 0
             files, size = files + needs.number, size + needs.size_bytes + len(body)
             held += len(body)
             some.append((transaction, body))
@@ -413,8 +409,7 @@ class OneLog:
     def _copy_range(self, some: list[tuple[DecodedTransaction, bytes]]) -> None:
         needs = needs_of(transaction for transaction, _ in some)
         state = self.position.state
-        # A file there of a past epoch may be an orphan, which gc takes at any age.
-        there = self._copy_files(needs, look=self._look, renew=needs.names_below(state.epoch))
+        there = self._copy_files(needs, look=self._look)
         self._refuse_stale()
         for transaction, body in some:
             check_link(state, transaction)
@@ -428,10 +423,10 @@ class OneLog:
             state.tail.clear()
         self._look_again(there)
 
-    def _copy_files(self, needs: Needs, *, look: bool, renew: bool = False) -> list[DataFile]:
+    def _copy_files(self, needs: Needs, *, look: bool) -> list[DataFile]:
         """Copy data files; those that were there already."""
         number, size, there = self.transfer.copy_files(
-            self._folder, needs.each(), needs.number, look=look, renew=renew
+            self._folder, needs.each(), needs.number, look=look
         )
         self.copied.files += number
         self.copied.size_bytes += size

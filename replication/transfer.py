@@ -11,7 +11,7 @@ import contextlib
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from itertools import tee
@@ -69,7 +69,6 @@ class Transfer:
         number: int,
         *,
         look: bool,
-        renew: bool = False,
         counted: bool = True,
     ) -> tuple[int, int, list[DataFile]]:
         """Copy data files. Each is durable when this returns.
@@ -78,7 +77,6 @@ class Transfer:
             folder: `<writer>/<database>/`.
             number: How many they are.
             look: Ask first whether a file is there, as after a run that was broken off.
-            renew: Put those that are there again, however young they are.
             counted: Whether they count in the progress.
         Returns:
             How many were put, their bytes, and those that were there already.
@@ -89,9 +87,9 @@ class Transfer:
             Stopped: The caller wants no more.
         Requests: 1 GET and 1 PUT a file; with `look` 1 HEAD before, and for one that is there and
             young 1 GET of its footer instead. Without it, for one that is there 1 GET and 1 HEAD
-            more, and 1 PUT if it is old; with `renew` always.
+            more, and 1 PUT if it is old.
         """
-        copier = replace(self.copier, old_s=0.0) if renew else self.copier
+        copier = self.copier
         if self.engine is None:
             copy = partial(copier.copy, folder, look)
             return self.each(files, number, copy, counted=counted)

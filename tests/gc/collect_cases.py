@@ -19,7 +19,7 @@ def planned(plan):
 
 
 def take_over(lake, value=99):
-    """A new owner's first commit, a second later: every epoch before it is superseded."""
+    """Commits as a new owner, a second later."""
     lake.pass_time(1)
     with lake.writer() as writer:
         return lake.commit(writer, value)

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from collect_cases import BASE, D, W, gc, planned, take_over
 from lakelog.catalog.margins import Margins
-from lakelog.errors import LakelogError, UsageError
+from lakelog.errors import EpochChanged, UsageError
 from lakelog.gc import Plan, execute_gc, execute_prune, plan_gc, plan_prune
-from lakelog.store import Capabilities
 
 DAY_S = 86_400.0
 GRACE_S = 7 * DAY_S
@@ -81,12 +80,13 @@ def test_the_plan_says_why(lake):
         lake.commit(writer, 0)
         orphan = lake.orphan(writer)
     take_over(lake)
+    lake.pass_time(GRACE_S)
     young = lake.put_foreign(f"p/hourly/2-{7:032x}-0.parquet")
     notes = lake.put_foreign("p/hourly/notes.txt")
     plan = plan_gc(lake.catalog, W, D)
     (deletion,) = plan.actions
     assert deletion.key == BASE + orphan
-    assert "epoch 1, superseded by 2" in deletion.reason
+    assert "of no commit in the history; written at least 7.0 days ago" in deletion.reason
     kept = {kept.reason.split(":")[0]: kept for kept in plan.kept}
     assert kept["named by a retained revision"].objects == 2
     assert kept["young"].names == (BASE + young,)
@@ -95,60 +95,26 @@ def test_the_plan_says_why(lake):
     assert Plan.from_json(plan.to_json()) == plan
 
 
-# --- rule A: epochs -------------------------------------------------------------------------------
+# --- The grace period -----------------------------------------------------------------------------
 
 
-def test_what_was_there_before_its_epoch_was_superseded_is_an_orphan_at_once(lake, hooked):
-    """What comes later waits: a replication may be about to name it."""
+def test_files_of_every_epoch_wait_for_grace(lake):
+    """One of a past epoch may be what is left of a commit that the log has lost."""
     with lake.writer() as writer:
         lake.commit(writer, 0)
-        orphan = lake.orphan(writer)
-    live = lake.orphan(lake.writer())  # of the next epoch, whose owner has not committed yet
-    take_over(lake)
-    newest = lake.orphan(lake.writer())
-    name = f"data/p/hourly/1-{7:032x}-0.parquet"
-    lake.store.put(BASE + name, b"not named yet")  # in the same second
-    timeless = hooked(lake.store, infos=lambda info: replace(info, modified_at=None))
-    timeless.probed = lake.store.probed
-    assert planned(plan_gc(timeless, W, D)) == set()
-    plan = plan_gc(lake.catalog, W, D)
-    assert planned(plan) == {orphan}
-    assert execute_gc(lake.catalog, plan).deleted_objects == 1
-    assert {live, newest, name} <= lake.data()
-    lake.pass_time(GRACE_S)
-    assert planned(plan_gc(lake.catalog, W, D)) == {live, newest, name}
-
-
-def test_where_the_first_transaction_of_an_epoch_was_pruned_its_files_wait(lake):
-    with lake.writer() as writer:
-        lake.commit(writer, 0)
-        orphan = lake.orphan(writer)
-    take_over(lake)
-    with lake.writer(shared=True) as guest:
-        lake.commit(guest, 100)
-        guest.checkpoint()
-    lake.pass_time(2 * DAY_S)
-    assert planned(plan_gc(lake.catalog, W, D)) == {orphan}
-    pruned = plan_prune(lake.catalog, W, D, keep_revisions=1, margins=lake.margins)
-    execute_prune(lake.catalog, pruned, margins=lake.margins)
-    assert planned(plan_gc(lake.catalog, W, D)) == set()
-    lake.pass_time(GRACE_S)
-    assert planned(plan_gc(lake.catalog, W, D)) == {orphan}
-
-
-def test_files_of_the_live_epoch_and_of_the_next_wait_for_grace(lake):
+        past = lake.orphan(writer)
     owner = lake.writer()
-    lake.commit(owner, 0)
+    lake.commit(owner, 1)
     guest = lake.writer(shared=True)
-    files = {lake.orphan(owner), lake.orphan(guest), lake.orphan(lake.writer())}
-    assert {path.rsplit("/", 1)[-1][0] for path in files} == {"1", "2"}
+    files = {past, lake.orphan(owner), lake.orphan(guest), lake.orphan(lake.writer())}
+    assert {path.rsplit("/", 1)[-1][0] for path in files} == {"1", "2", "3"}
     lake.pass_time(GRACE_S - 1)
     assert not plan_gc(lake.catalog, W, D).actions
     lake.pass_time(1)
     assert planned(plan_gc(lake.catalog, W, D)) == files
 
 
-def test_a_guests_files_live_and_die_with_the_epoch_they_carry(lake):
+def test_a_guest_of_an_ended_epoch_takes_its_files_back(lake):
     owner = lake.writer()
     lake.commit(owner, 0)
     guest = lake.writer(shared=True)
@@ -156,10 +122,9 @@ def test_a_guests_files_live_and_die_with_the_epoch_they_carry(lake):
     (path,) = tx.write("hourly", lake.rows(1))
     assert not gc(lake)[0].actions  # it can still be committed
     take_over(lake)
-    plan, _ = gc(lake)
-    assert planned(plan) == {path}
-    with pytest.raises(LakelogError):
+    with pytest.raises(EpochChanged):
         tx.commit()
+    assert path not in lake.data()
     assert lake.paths_at() <= lake.data()
 
 
@@ -173,36 +138,6 @@ def test_a_guest_commit_supersedes_nothing(lake):
     assert not gc(lake)[0].actions
     tx.commit()
     assert path in lake.paths_at() & lake.data()
-
-
-def test_without_put_if_absent_all_wait_for_grace(lake):
-    lake.store.probed = Capabilities("memory", False, "switched off by the test")
-    with lake.writer() as writer:
-        lake.commit(writer, 0)
-        orphan = lake.orphan(writer)
-    take_over(lake)
-    plan, _ = gc(lake)
-    assert not plan.actions
-    lake.pass_time(GRACE_S)
-    assert planned(gc(lake)[0]) == {orphan}
-
-
-def test_where_the_probe_may_not_write_epochs_prove_nothing(lake, hooked):
-    from lakelog.errors import AccessDenied
-
-    with lake.writer() as writer:
-        lake.commit(writer, 0)
-        lake.orphan(writer)
-    take_over(lake)
-
-    def deny(request, key):
-        if request == "put":
-            raise AccessDenied("not allowed to write", key=key)
-
-    guarded = hooked(lake.store, deny)
-    guarded.probed = None
-    plan = plan_gc(guarded, W, D, ambient=lake.clock.ambient())
-    assert not plan.actions
 
 
 def test_a_name_of_ours_in_no_folder_of_a_table_is_a_stray(lake):

@@ -53,7 +53,7 @@ def deleted(lake):
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_what_a_retained_revision_needs_stays(deleted, checkpointed) -> None:
     lake = deleted
-    with lake.writer() as writer:  # of a later epoch: files of no revision would go at once
+    with lake.writer() as writer:
         with writer.transaction() as tx:
             tx.write("t", pa.table({"n": [21]}))
         if checkpointed:

@@ -3,12 +3,12 @@
 The log is an append-only tuple, because every revision has one agreed name: a PUT of revision r
 lands if the log has r entries and is refused if it has more. Time plays no part here: PUTs stay in
 the air for as long as they like. What pruned names add, and with them clocks, is in `prune.py`; the
-grace period of files of the live epoch is in `grace.py`.
+grace period of gc is in `grace.py`.
 
 Abstractions: one data file per transaction; a transaction id is the order in which it began; an
 opening is named by its first transaction. A listing and the replay after it are one step, which
-loses nothing: the log may have grown before the next step. gc may act on any old reading of the
-log, so its own pace needs no state.
+loses nothing: the log may have grown before the next step. A file is old, and so gc's, once its
+transaction is carried by no process and no PUT.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ def log_broken(log: tuple[Commit, ...]) -> str | None:
     for commit in log:
         if commit.epoch < head or (commit.guest and commit.epoch != max(head, 1)):
             return EPOCH
+        if commit.file_epoch != commit.epoch:
+            return EPOCH  # a rebuild finds a lost commit's place by the epoch of its files
         if commit.epoch > head:
             owner = NOTHING
         if not commit.guest:
@@ -307,29 +309,20 @@ class Exclusive:
     # ---- gc
 
     def _collect(self, state: State) -> Iterator[Step]:
-        """Delete one file by any reading of the log, old or new (a plan may be executed late)."""
-        deletable: dict[tuple[int, int], int] = {}
-        for size in range(1, len(state.log) + 1):
-            log = state.log[:size]
-            head = log[-1].epoch
-            older = () if self.mutant == "gc_refs_before_epoch" else log
-            kept = referenced(older, min(state.kept_from, size - 1))
-            if self.mutant == "gc_refs_of_head_only":
-                kept = {(epoch, tx) for tx, epoch in live(log).items()}
-            for file in state.files:
-                if file not in kept and self._superseded(file[0], head):
-                    deletable.setdefault(file, size)
-        for file, size in deletable.items():
-            files = tuple(f for f in state.files if f != file)
-            what = f"file of T{file[1]} (epoch {file[0]}), by the log of {size} revisions"
-            yield Step("gc deletes", what, state._replace(files=files))
-
-    def _superseded(self, epoch: int, head: int) -> bool:
-        if self.mutant == "gc_live_epoch":
-            return epoch <= head
-        if self.mutant == "gc_future_epoch":
-            return epoch != head
-        return epoch < head
+        """Delete one file that is old: nobody carries its transaction any more (`grace.py`)."""
+        log = state.log
+        kept = referenced(log, state.kept_from) if log else set(state.files)
+        if self.mutant == "gc_refs_of_head_only":
+            kept = {(epoch, tx) for tx, epoch in live(log).items()}
+        carried = {process.tx for process in state.processes} | {
+            commit.tx for _, commit in state.air
+        }
+        carried |= {one.pending.tx for one in state.processes if one.pending}
+        for file in state.files:
+            if file not in kept and file[1] not in carried:
+                files = tuple(one for one in state.files if one != file)
+                what = f"file of T{file[1]} (epoch {file[0]})"
+                yield Step("gc deletes", what, state._replace(files=files))
 
     # ---- invariants
 

@@ -1,4 +1,4 @@
-"""gc of files of the live epoch and of foreign names: a grace period instead of the epoch rule.
+"""gc: a file goes once it is older than the grace period and unnamed.
 
 Nothing tells a slow transaction's file from an abandoned one but its age. So gc deletes an unnamed
 file only when it is older than the grace period by the store's own time, and a committer sends a
@@ -61,7 +61,7 @@ class State(NamedTuple):
 
 
 class Grace:
-    """Committers and gc within one epoch.
+    """Committers and gc.
 
     Args:
         committers: How many processes.

@@ -223,23 +223,16 @@ MUTANTS: dict[str, Mutant] = {
         "a guest retries although the head's epoch has changed", inv.EPOCH, _with_guest
     ),
     "guest_keeps_files": Mutant(
-        "a guest moves to the new epoch but keeps its files", inv.KEPT, _with_guest
+        "a guest moves to the new epoch but keeps its files", inv.EPOCH, _with_guest
     ),
     "guest_resumes_at_new_epoch": Mutant(
-        "a guest retries an unknown commit under the epoch it learnt since", inv.KEPT, _with_guest
+        "a guest retries an unknown commit under the epoch it learnt since", inv.EPOCH, _with_guest
     ),
     "guest_no_recheck": Mutant(
         "a guest replays without checking its inputs again", inv.VALID, _compaction
     ),
     "adds_old_epoch_file": Mutant(
-        "an owner adds a file whose name carries an older epoch", inv.KEPT, _owners
-    ),
-    "gc_live_epoch": Mutant("gc takes the live epoch for superseded", inv.KEPT, _owners),
-    "gc_future_epoch": Mutant(
-        "gc deletes files of an opened epoch that has no commit yet", inv.KEPT, _owners
-    ),
-    "gc_refs_before_epoch": Mutant(
-        "gc reads the references first and the head's epoch later", inv.KEPT, _owners
+        "an owner adds a file whose name carries an older epoch", inv.EPOCH, _owners
     ),
     "gc_refs_of_head_only": Mutant(
         "gc keeps the files of the head, not of every retained revision", inv.KEPT, _compaction
@@ -325,7 +318,7 @@ MUTANTS: dict[str, Mutant] = {
     "reader_of_young_checkpoint": Mutant(
         "prunes by a checkpoint younger than the floor (readers)", inv.FRESH, _readers
     ),
-    "gc_grace_zero": Mutant("gc gives files of the live epoch no grace", inv.KEPT, _grace),
+    "gc_grace_zero": Mutant("gc gives files no grace", inv.KEPT, _grace),
     "gc_log_before_ages": Mutant(
         "gc reads the log first and the files' ages later", inv.KEPT, _grace
     ),

@@ -103,27 +103,6 @@ def a_part_keeps_what_it_had() -> Any:
     return mock.patch.object(Selected, "_difference", difference)
 
 
-@plant(
-    "tests/replication/test_replica_collected.py"
-    "::test_a_file_that_comes_back_survives_gc_while_it_is_copied"
-)
-def gc_takes_what_a_copy_brought_back() -> Any:
-    """A file of a superseded epoch is an orphan, whenever it came."""
-    from lakelog.gc.collect import Rules
-
-    return mock.patch.object(
-        Rules, "_is_superseded", lambda self, _, name: self.exclusive and name.epoch < self.epoch
-    )
-
-
-@plant("tests/replication/test_replica_collected.py::test_new_epochs_in_between_change_nothing")
-def files_that_come_back_are_copied_ahead() -> Any:
-    """They are there before a transaction that makes orphans of them."""
-    from lakelog.replication.dependencies import Needs
-
-    return mock.patch.object(Needs, "names_below", return_value=False)
-
-
 @plant("tests/replication/test_replicate_stopped.py")
 def a_checkpoint_is_never_copied_again() -> Any:
     """A run that ends between a checkpoint and its copy leaves it without one for good."""

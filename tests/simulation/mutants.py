@@ -162,8 +162,8 @@ def checkpoint_forgets() -> Any:
     return mock.patch.object(checkpoint, "encode_state", encode)
 
 
-def gc_takes_live_epoch() -> Any:
-    """gc gives files of the live epoch no grace."""
+def gc_gives_no_grace() -> Any:
+    """gc gives no file any grace."""
     return mock.patch.object(collect.Rules, "judge", return_value=collect.Verdict(True, "planted"))
 
 
@@ -253,7 +253,7 @@ MUTANTS: dict[str, Patch] = {
         gap_is_skipped,
         prune_has_no_floor,
         checkpoint_forgets,
-        gc_takes_live_epoch,
+        gc_gives_no_grace,
         digest_unchecked,
     )
 }
@@ -291,7 +291,7 @@ LAST_CAUGHT = {
     "gap_is_skipped": 411,
     "gc_compares_exactly": 35,
     "gc_knows_no_bitmaps": 1290,
-    "gc_takes_live_epoch": 1118,
+    "gc_gives_no_grace": 1118,
     "never_lists_again": 36,
     "no_fencing": 10,
     "no_settling": 29,
