@@ -37,7 +37,7 @@ from .plan import (
     SalvagedFile,
     SalvagedTransaction,
 )
-from .rules import EXCLUDED, REMOVED, Base, Decision, Readable, Salvaged, decide
+from .rules import EXCLUDED, INCLUDED, REMOVED, Base, Decision, Readable, Salvaged, decide
 from .scan import MAX_FILE_EPOCH, Scan, is_there, keep_own, scan_data
 from .seals import plan_seal
 
@@ -65,6 +65,7 @@ def plan_rebuild(
     database: str,
     *,
     exclude: Collection[str] = (),
+    include: Collection[str] = (),
     engine: Engine | None = None,
     progress: Progress | None = None,
     ambient: Ambient | None = None,
@@ -75,14 +76,15 @@ def plan_rebuild(
     Args:
         source: The catalog, or its store.
         exclude: Ids (hex) of transactions to leave out: of those that the plan calls unproven.
+        include: Ids (hex) of transactions whose files are added though the rules leave them out.
         engine: Who reads the footers; None: threads of this process. The plan is the same.
         progress: Called with (done, total, what), from this thread.
         ambient: Clock and identities; those of the catalog if not given.
     Raises:
         ForeignLog: The log is that of another writer or database.
         NotFoundError: There is neither a log nor a data file.
-        UsageError: An excluded id that is no unproven transaction's, or the last incarnation is in
-            use.
+        UsageError: An excluded id that is no unproven transaction's, an included one of which the
+            plan leaves no file out, or the last incarnation is in use.
         UnsupportedFeature: A later version wrote the log, or the catalog has refs.
         StorageError: The store failed.
     Requests: 3 LIST, as reading the newest state of this one log, and 1 or 2 GET for each
@@ -118,8 +120,10 @@ def plan_rebuild(
         for found in others
         for one in found.transaction_ids
     }
-    decision = decide(base, readable, scan.own, scan.sizes, excluded, rivals)
+    included = frozenset(_id_of(text) for text in include) - excluded
+    decision = decide(base, readable, scan.own, scan.sizes, excluded, rivals, included)
     _check_excluded(exclude, decision)
+    _check_included(include, decision)
     _refuse_unlisted(store, base_folder(writer, database), decision)
     return _plan(place, old, scan, decision, live, log_id)
 
@@ -205,6 +209,17 @@ def _check_excluded(exclude: Collection[str], decision: Decision) -> None:
                 f"No data file is of a lost transaction {text!r}",
                 key=text,
                 hint="Exclude ids that the plan calls unproven",
+            )
+
+
+def _check_included(include: Collection[str], decision: Decision) -> None:
+    done = {one.attempt.transaction_id for one in decision.salvaged if one.why == INCLUDED}
+    for text in include:
+        if _id_of(text) not in done:
+            raise UsageError(
+                f"The plan leaves no file of a transaction {text!r} out",
+                key=text,
+                hint="Include ids of files that the plan lists as left out",
             )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FileName = tuple[str, str]  # table and path
 EXCLUDED: Final = "left out on request"
+INCLUDED: Final = "included on request"
 REMOVED: Final = "the log has it, and its files were removed since"
 _UNKNOWN: Final = "nothing says whether it was committed"
 RULES: Final = (
@@ -47,6 +48,8 @@ RULES: Final = (
     "revision. The log's own counts. The other one, and what footers prove of its branch, adds its "
     "files; it takes out and hides only what commits of that branch added. An unproven transaction "
     "can have been a lost revision of that branch, too.",
+    "`--exclude` leaves an unproven transaction out, or one of a lost end. `--include` adds the "
+    "files of one that these rules leave out; it hides nothing.",
 )
 
 
@@ -194,6 +197,7 @@ def decide(  # noqa: PLR0917 - all that is known
     there: Collection[str],
     excluded: Collection[bytes] = frozenset(),
     rivals: Mapping[bytes, int] = MappingProxyType({}),
+    included: frozenset[bytes] = frozenset(),
 ) -> Decision:
     """Applies the rules.
 
@@ -203,13 +207,14 @@ def decide(  # noqa: PLR0917 - all that is known
         there: Paths of all objects below `data/`.
         excluded: Transactions that the user leaves out, of the unproven ones and of a lost end.
         rivals: Other transactions that can be read of revisions that the log has.
+        included: Transactions whose files the user adds where the rules leave them out.
     """
     attempts = {one.transaction_id: one for one in attempts_of(files)}
     named = _named_by_log(attempts.values(), base, readable)
     named |= _named(attempts.values()) | dict(rivals)
     logged = dict(base.history)
     logged |= {revision: (item.epoch, item.ids) for revision, item in readable.items()}
-    ids = frozenset().union(*(some for _, some in logged.values()))
+    revisions = {one: revision for revision, (_, ids) in logged.items() for one in ids}
     replaced = _replaced(attempts.values(), base.incarnation, logged) | dict(rivals)
     held = frozenset().union(*(item.ids for item in readable.values()))
     refused: dict[bytes, str] = {}
@@ -219,7 +224,9 @@ def decide(  # noqa: PLR0917 - all that is known
         if one in held:
             continue  # the log says what it did
         is_old = one not in replaced and named.get(one, base.revision + 1) <= base.revision
-        if one in ids or is_old:
+        # What was begun after that commit is another transaction: of a process that draws its ids.
+        is_logged = attempt.first.base_revision < revisions.get(one, -1)
+        if is_logged or is_old:
             refused[one] = REMOVED
         elif one in named:
             proven.append((named[one], attempt))
@@ -247,6 +254,8 @@ def decide(  # noqa: PLR0917 - all that is known
     above, since = (Base(), {}) if replaced else (base, readable)
     counted = _one_of_each_version(fitting, above, since, proven, refused)
     salvaged += walk.unproven(counted, refused)
+    salvaged += walk.included(attempts[one] for one in sorted(included & attempts.keys()))
+    refused = {one: why for one, why in refused.items() if one not in included}
     unknown = sum(one.unknown() for one in lost)
     gone = _gone(walk.live, there)
     return Decision(tuple(salvaged), refused, walk.live, gone, unknown)
@@ -474,6 +483,17 @@ class _Walk:
             self.live = (self.live - removes) | (_names(attempt) - self.replaced)
             why = "a rewrite of which not all inputs are there" if removes else _UNKNOWN
             found.append(Salvaged(attempt, False, None, files, removes, why))
+        return found
+
+    def included(self, attempts: Iterable[Attempt]) -> list[Salvaged]:
+        """Adds the files of transactions that the user wants; of a rewrite the inputs go."""
+        found: list[Salvaged] = []
+        for attempt in attempts:
+            files = tuple(one for one in attempt.files if (one.table, one.path) not in self.live)
+            if files:
+                removes = attempt.replaces & self.live if _is_rewrite(attempt) else frozenset()
+                self.live = (self.live - removes) | _names(attempt)
+                found.append(Salvaged(attempt, False, None, files, removes, INCLUDED))
         return found
 
     def _new(self, attempt: Attempt) -> tuple[OwnFile, ...]:

@@ -279,7 +279,7 @@ def _rebuild(args: argparse.Namespace) -> int:
     from ...rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 
     with engines.engine_of(args, "rebuild") as engine:
-        make = partial(plan_rebuild, exclude=args.exclude, engine=engine)
+        make = partial(plan_rebuild, exclude=args.exclude, include=args.include, engine=engine)
         load, undone = RebuildPlan.from_json, "nothing was written"
         return _run(
             args, Step("rebuild", undone, make, load, execute_rebuild, _show_rebuilt, engine)
@@ -376,7 +376,7 @@ either copy, and from the footers of the Parquet files. No row that is in the st
 that had been removed may come back, and the plan says which. Nothing is overwritten, moved or
 deleted: the old log is sealed, and the new one is written next to it as the next incarnation. If
 nothing shows whether a transaction was committed, it is listed as unproven, and --exclude leaves it
-out.
+out. --include brings back a transaction whose files the plan leaves out.
 
 Without --execute nothing is written: the plan is shown.""",
     """
@@ -384,6 +384,7 @@ lakelog rebuild s3://lake/catalog weather --writer EWR
 lakelog rebuild ./catalog weather --writer EWR --plan-out plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute plan.json
 lakelog rebuild ./catalog weather --writer EWR --execute
+lakelog rebuild ./catalog weather --writer EWR --include 3f9c5a0d1b7e4c28a6d2f0b9e8c71a54
 lakelog rebuild s3://lake/catalog weather --writer EWR --engine spark --spark spark.master=yarn
 """,
     (
@@ -392,6 +393,11 @@ lakelog rebuild s3://lake/catalog weather --writer EWR --engine spark --spark sp
         *_PLANNING,
         options.repeated(
             "--exclude", "TRANSACTION", "leave an unproven transaction out (may be repeated)"
+        ),
+        options.repeated(
+            "--include",
+            "TRANSACTION",
+            "add the files of a transaction that the plan leaves out (may be repeated)",
         ),
         *engines.arguments("the reading of footers"),
     ),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit.checkpointer import write_checkpoint
-from lakelog.catalog.format.names import mirror_segments_folder
+from lakelog.catalog.format.names import mirror_segments_folder, parse_log_object
 from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import (
     ConflictError,
@@ -19,6 +19,7 @@ from lakelog.errors import (
     ForkError,
     PlanOutdated,
     StorageError,
+    UsageError,
 )
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
@@ -410,3 +411,60 @@ def test_a_live_file_that_the_listing_lacks_stops_the_plan():
     assert [one.path for one in plan.gone] == [world.paths[0]]
     execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     assert world.live() == set(world.paths[1:])
+
+
+# --- What is included on request ------------------------------------------------------------------
+
+
+def lose_twice(store, revision):
+    keys = [info.key for info in store.list("w/db/")]
+    names = {key: parse_log_object(key.rsplit("/", 1)[-1]) for key in keys}
+    store.delete([key for key, item in names.items() if item and item.revision == revision])
+
+
+def left_out(plan, kind):
+    return {item.transaction_id for item in plan.left_out if item.kind == kind}
+
+
+def rows_of(store):
+    return sorted(Catalog(store).snapshot("db").to_arrow("t").column("a").to_pylist())
+
+
+def test_the_newest_commit_lost_twice_comes_back_if_it_is_included():
+    """Another commit has its revision now: its file looks like that of an attempt that failed."""
+    store = MemoryStore("newest")
+    for number in (1, 2):
+        with Catalog(store).writer("w", "db") as writer, writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [number]}))
+    lose_twice(store, 1)
+    for number in (3, 4):
+        with Catalog(store).writer("w", "db") as writer, writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [number]}))
+    plan = plan_rebuild(store, "w", "db")
+    assert not plan.transactions
+    (lost,) = left_out(plan, "uncommitted")
+    plan = plan_rebuild(store, "w", "db", include=[lost])
+    assert RebuildPlan.from_json(plan.to_json()) == plan
+    execute_rebuild(store, plan)
+    assert rows_of(store) == [1, 2, 3, 4]
+    with pytest.raises(UsageError, match="leaves no file of a transaction"):
+        plan_rebuild(store, "w", "db", include=[lost])
+
+
+def test_rows_that_only_a_lost_restore_brought_back_come_back_if_they_are_included():
+    store = MemoryStore("restored")
+    catalog = Catalog(store)
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        (path,) = tx.write("t", pa.table({"a": [1]}))
+        tx.write("t", pa.table({"a": [2]}))
+    token = catalog.snapshot("db").token
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.remove(path)
+    catalog.restore("db", to=token, execute=True)
+    assert rows_of(store) == [1, 2]
+    lose_twice(store, 2)
+    assert rows_of(store) == [2]
+    plan = plan_rebuild(store, "w", "db")
+    (lost,) = left_out(plan, "removed")
+    execute_rebuild(store, plan_rebuild(store, "w", "db", include=[lost]))
+    assert rows_of(store) == [1, 2]

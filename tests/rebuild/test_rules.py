@@ -210,3 +210,13 @@ def test_a_file_that_is_live_by_the_log_is_not_added_a_second_time():
     found, decision = decided([one], base=Base(0, 1, 1), readable=readable)
     assert not found
     assert set(decision.live) == {name_of(one)}
+
+
+def test_an_id_that_was_drawn_twice_is_another_transaction():
+    """What was begun on a revision is not what was committed as it: a process has a double."""
+    base = Base(0, 1, 1, {0: (1, frozenset({b"a" * 16}))})
+    for begun, counts in ((-1, False), (0, True)):
+        one = file("a", begun)
+        found, decision = decided([one], base=base)
+        assert (one.path in found) is counts
+        assert (REMOVED in decision.refused.values()) is not counts
