@@ -211,7 +211,6 @@ def said(
         for own, path, clock in added_files(found, number):
             if own == table:
                 files[path] = _file(path, (clock, revision, number), asked, body_of)
-                forgotten = False
         if kind == "forget" and table in action.forget.tables:
             tombstones, definition, key, went_back = [], b"", (), True
             columns = {name: column._replace(default=None) for name, column in columns.items()}
@@ -236,6 +235,7 @@ def said(
         elif kind == "definition":
             definition = action.definition.SerializeToString(deterministic=True)
             forgotten = forgotten and not action.definition.columns
+    forgotten = forgotten and not files  # it may be that they were only named: for a restore
     return Shown(files, columns, key, needs, tuple(tombstones), definition, went_back, forgotten)
 
 

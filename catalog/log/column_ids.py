@@ -72,7 +72,7 @@ class ColumnIds:
                 last = max(last, number)
                 if number > defined:
                     ids.setdefault(name, number)
-                else:
+                elif names:  # a table that the log forgot begins again, and has dropped nothing
                     former[name] = names.get(number)
         former = {name: now for name, now in former.items() if name not in ids}
         return ColumnIds(ids, former, last, self._defined)

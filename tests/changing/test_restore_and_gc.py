@@ -166,6 +166,22 @@ def test_who_stands_still_between_the_two_commits_is_told(world):
         restore(world, before)
 
 
+def test_a_table_whose_restore_stopped_after_its_files_were_named_is_written_again(world):
+    """It was dropped: that the log knows schemas from before drops no column of what comes."""
+    world.write(1)
+    before = world.token
+    world.catalog.drop("weather", "hourly", execute=True)
+    world.clock.now_s += 8 * 86_400
+    at_put(world, 2, lambda: world.write(3, table="other"))
+    with pytest.raises(PlanOutdated):
+        restore(world, before)
+    assert "hourly" in world.catalog.snapshot("weather").tables()
+    world.write(2)
+    assert world.rows() == [2]
+    restore(world, before)
+    assert world.rows() == [1]
+
+
 def test_who_commits_between_the_two_stops_it(world):
     before, _ = long_ago(world)
     at_put(world, 2, lambda: world.write(3))
