@@ -184,16 +184,18 @@ def _refuse_news(log: LogReader, plan: RebuildPlan) -> None:
             and item.incarnation == plan.seal.log.incarnation
             and item.revision > top
             and (item.revision, item.uuid8) not in known
-            and not _is_damaged_or_seal(log, plan, item)
+            and not _is_no_news(log, plan, item)
         ):
             raise _outdated(plan, "its log")
 
 
-def _is_damaged_or_seal(log: LogReader, plan: RebuildPlan, item: LogObject) -> bool:
+def _is_no_news(log: LogReader, plan: RebuildPlan, item: LogObject) -> bool:
+    """Whether an object above those planned on is a seal of this rebuild, or what no plan reads: it
+    is damaged, or of a log that was lost before this one was begun."""
     found = read_transaction(log, item)
     if isinstance(found, StandingSeal):
         return found.rebuild_id.hex() == plan.rebuild_id
-    return found is None
+    return found is None or found.log.log_id != plan.log.log_id
 
 
 def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:

@@ -59,6 +59,8 @@ class OldLog:
         doubts: What can't be read, in words.
         rivals: Other transactions of revisions that the log has, by revision: of a fork, or of an
             end that was lost and that writers went on without.
+        others: Names above it of a log that was lost before this one was begun: what is left of
+            that one.
     """
 
     state: State
@@ -71,6 +73,7 @@ class OldLog:
     successor: tuple[bytes, bytes, bytes, int] | None = None
     doubts: list[str] = field(default_factory=list)
     rivals: dict[int, list[DecodedTransaction]] = field(default_factory=dict)
+    others: set[LogObject] = field(default_factory=set)
 
     @property
     def seal(self) -> StandingSeal | None:
@@ -79,14 +82,15 @@ class OldLog:
 
     @property
     def head(self) -> int:
-        """The highest revision of this incarnation that is no seal; -1 if there is none. What was
-        committed since the names were listed counts: the state and its promise are of later."""
+        """The highest revision of this incarnation that is no seal, and not another log's; -1 if
+        there is none. What was committed since the names were listed counts: the state and its
+        promise are of later."""
         state = self.state
         is_own = state.log is not None and state.log.incarnation == self.incarnation
         sealed = {(one.revision, one.uuid[:4].hex()) for one in self.seals}
         own = (
             item.revision
-            for item in self.names
+            for item in self.names - self.others
             if item.incarnation == self.incarnation and (item.revision, item.uuid8) not in sealed
         )
         return max([state.revision if is_own else -1, *own])
@@ -206,6 +210,8 @@ def _read_above(log: LogReader, old: OldLog) -> None:
             old.doubts.append(f"Neither copy of revision {item.revision} can be read")
         elif not old.log_id or found.log.log_id == old.log_id:
             _take_transaction(old, item, found)
+        else:
+            old.others.add(item)
     old.epoch = max([old.epoch, *(seal.epoch for seal in old.seals)])
 
 
@@ -287,6 +293,8 @@ def _take_checkpoint(log: LogReader, old: OldLog, item: LogObject) -> None:
             continue
         old.log_id = old.log_id or found.log.log_id
         old.epoch = max(old.epoch, found.message.epoch)
+        if found.log.log_id != old.log_id:
+            old.others.add(item)
         return
 
 

@@ -99,7 +99,7 @@ def _promised(
             spans[seed] = (min(low, base), max(high, base))
             order[seed] = max(order[seed], (file.epoch, base, file.last_clock))
     newest = max((high for _, high in spans.values()), default=-1)
-    is_whole = old.state.revision == old.head and old.state.revision >= 0
+    is_whole = old.state.revision == old.head and old.state.revision >= 0 and not old.others
     if is_whole and newest < at.revision:
         return ()  # the head is what footers say it is: it has promised one name
     first = at.revision if is_whole else at.revision - 1

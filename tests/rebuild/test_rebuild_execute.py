@@ -239,6 +239,32 @@ def test_a_committer_from_before_is_fenced(which):
     check_whole(world)
 
 
+def begun_over_remains() -> World:
+    """A log whose owner opened before the loss of the one before, of which the end is left."""
+    world = make_world(commits=2, checkpoint_every=0)
+    world.lose({0, 1})
+    world.paths += [write(world.zombie, world.fake), write(world.early, world.fake)]
+    with pytest.raises(CorruptError):
+        world.load()
+    return world
+
+
+@pytest.mark.parametrize("at", [None, *range(0, 24, 4)])
+def test_a_log_that_was_begun_over_the_remains_of_a_lost_one(at):
+    """They are no news of it, and nobody goes on in either. Perhaps the first attempt dies."""
+    world = begun_over_remains()
+    if at is not None:
+        dying = CrashingStore(world.store, at)
+        plan = world.plan(dying)
+        with pytest.raises(Crash):
+            execute_rebuild(dying, plan, ambient=world.fake.ambient)
+    world.rebuild()
+    for writer in (world.early, world.zombie):
+        with pytest.raises(FencedError):
+            write(writer, world.fake)
+    check_whole(world)
+
+
 def test_between_seal_and_switch_nobody_commits():
     world = make_world()
 
