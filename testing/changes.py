@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..catalog.format.definitions import name_of
 from ..catalog.snapshot import Snapshot
 from ..errors import NotFoundError, SchemaConflict, UsageError
 from .same_columns import Column
@@ -101,12 +102,17 @@ class Changes:
         self, tx: Transaction, asked: Asked, paths: list[str], rows: list[dict[str, int | None]]
     ) -> None:
         """Note what was written, by the columns that the transaction knows of by now. If it has
-        columns that are none any more, it can't be committed; or, of a table that went back, they
-        would be new ones, and it is given up."""
+        columns that are none any more, it can't be committed; or they would be new ones, and it is
+        given up: where the table went back, or where no file ever had a column that was dropped
+        before the transaction looked at any."""
         now = self.now(tx)
         asked.names = now.columns
         if now.went_back and asked.names.keys() != rows[0].keys():
             raise UsageError("the table went back meanwhile")
+        goes_by = name_of(now.definition) if now.definition else b""
+        is_new = tx._intent.columns_of[self.table] == goes_by
+        if is_new and not asked.names.keys() >= rows[0].keys():
+            raise UsageError("columns were dropped that no file had: they would be new ones")
         if asked.names.keys() >= rows[0].keys():
             asked.writes[paths[0]] = rows_of(asked.names, rows)
 
