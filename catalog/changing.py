@@ -24,7 +24,7 @@ from .format.names import check_id, escape_name
 from .scalars import value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import pyarrow as pa
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from .commit.plan_change import Prepared
     from .commit.writer import Writer
     from .log.state import State
-    from .margins import Margins
     from .read.changes import Changes
 
 AsOf = dt.datetime | str | Mapping[str, int] | Cut | None
@@ -50,7 +49,6 @@ class Changing(ABC):
     wide: WideStore
     url: str
     ambient: Ambient
-    margins: Margins
 
     @abstractmethod
     def _states(
@@ -373,13 +371,19 @@ class Changing(ABC):
             self._picked(heads, database, names)  # raises if one isn't there
             return heads
 
+        return LogsNow(states, self._opened(database), names)
+
+    def _opened(self, database: str) -> Callable[[str], Writer]:
+        """Opens the logs of writers as a guest: nobody is fenced. Where the store has no
+        put-if-absent there are none, and whoever has a log open is fenced."""
+
         def opened(name: str) -> Writer:
             try:
                 return self.writer(name, database, shared=True)
             except CapabilityMissing:
                 return self.writer(name, database)
 
-        return LogsNow(states, opened, names)
+        return opened
 
     def _heads(self, database: str, writers: Sequence[str] | None) -> list[State]:
         """Returns the newest states, by writer. Raises `WriterNotFound` if one of these has no
@@ -447,16 +451,12 @@ class Changing(ABC):
             )
         from .commit.execute_change import Execution
 
-        execution = Execution(
-            self.store,
-            self.wide,
-            plan.database,
-            plan.kind,
-            plan.table,
-            ambient=self.ambient,
-            margins=self.margins,
+        return replace(
+            plan,
+            changes=tuple(
+                Execution(plan, self._opened(plan.database), self.wide, self.ambient).run(prepared)
+            ),
         )
-        return replace(plan, changes=tuple(execution.run(prepared)))
 
 
 def _same(plan: ChangePlan, other: ChangePlan) -> bool:

@@ -55,8 +55,7 @@ def logs_below(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_outer_log(store: Store, writer: str, database: str) -> None:
-    """
-    Raises `NestedCatalog` if the data folder of a database is that of another catalog's: it is
+    """Raises `NestedCatalog` if the data folder of a database is that of another catalog's: it is
     called `data`, and its writer's folder is a database of a catalog above.
 
     Requests: 1 LIST if the database is called so, else none.

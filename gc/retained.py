@@ -12,7 +12,6 @@ Source: docs/format.md, section 4; docs/maintenance.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -32,14 +31,13 @@ from ..catalog.format.objects import (
     read_seal,
 )
 from ..catalog.format.path_column import fold, folded_among, last_segment
-from ..catalog.format.pieces import open_segment
 from ..catalog.log.admission import check_writer_features
 from ..catalog.log.compared import live_files, read_whole
 from ..catalog.log.listing import Listing, fork_error, plan_read, read_listing
 from ..catalog.log.outcomes import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
-from ..catalog.log.state import State, empty_state, state_of_checkpoint
+from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_folder import ATTEMPTS, PAUSE_S
 from ..catalog.read.mirror import goes_further, lost_end_error
 from ..errors import (
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..catalog.format.names import LogObject
-    from ..catalog.format.pieces import Piece
     from ..store import ObjectInfo
     from .context import MaintenanceContext
 
@@ -255,30 +252,7 @@ def read_checkpoint(context: MaintenanceContext, key: str) -> State:
 
     Requests: 1 GET; its segments are read when they are needed, from the log or else the mirror.
     """
-    decoded = decode_checkpoint(context.store.get(key), key)
-    state = state_of_checkpoint(decoded, context.writer, context.database)
-    state.fetch = partial(_fetch_pieces, context, state)
-    return state
-
-
-def _fetch_pieces(
-    context: MaintenanceContext, state: State, pieces: Sequence[Piece]
-) -> list[memoryview]:
-    """Reads segments from the log, or all of them from its mirror."""
-    assert state.log is not None
-    try:
-        return context.log.read_pieces(pieces, state.log, state.newer)
-    except CorruptObject:
-        folder = mirror_segments_folder(context.writer, context.database)
-        bodies = context.store.get_many([folder + piece.name for piece in pieces])
-        opened = [
-            open_segment(body, piece, piece.log or state.log, state.newer)
-            for piece, body in zip(pieces, bodies, strict=True)
-            if body is not None
-        ]
-        if len(opened) < len(pieces):
-            raise
-        return opened
+    return context.log.checkpoint_of(decode_checkpoint(context.store.get(key), key))
 
 
 def refuse_untouchable(state: State) -> None:

@@ -533,9 +533,7 @@ def selection_of(
 
 
 def refuse_name(what: str, given: object) -> None:
-    """
-    Raises `UsageError` for one name in the place of a list: it is a list of letters.
-    """
+    """Raises `UsageError` for one name in the place of a list: it is a list of letters."""
     if isinstance(given, str):
         raise UsageError(
             f"{what} are a list of names, not {given!r:.60}", hint=f"Give [{given!r:.60}]"

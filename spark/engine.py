@@ -194,10 +194,8 @@ class Openings:
         ]
 
     def now(self) -> bytes:
-        """
-        Returns what opens them, packed: on S3 with the credentials that are valid now. Raises
-        `UsageError` if an option can't be sent; else as `Identity.options`.
-        """
+        """Returns what opens them, packed: on S3 with the credentials that are valid now. Raises
+        `UsageError` if an option can't be sent; else as `Identity.options`."""
         try:
             return pack(
                 [

@@ -389,9 +389,8 @@ def check_names(target: pa.Schema, *, exact_case: bool) -> None:
 
 
 def check_times(spark: SparkSession, target: pa.Schema) -> None:
-    """
-    Raises `InvalidSchema` for times of day where Spark has them off: its own reader rejects them.
-    """
+    """Raises `InvalidSchema` for times of day where Spark has them off: its own reader rejects
+    them."""
     from pyspark.sql import types
 
     cure = f"Set {_TIME}=true" if hasattr(types, "TimeType") else "Use Spark 4.1 or later"

@@ -57,9 +57,8 @@ class SourceAccess:
 def refuse_unknown(
     options: Mapping[str, str], known: Sequence[str], what: str, also: Sequence[str] = ()
 ) -> None:
-    """
-    Raises `UsageError` for unknown options: a misspelt one would silently have no effect. Options
-    that Spark adds have a dot in their names.
+    """Raises `UsageError` for unknown options: a misspelt one would silently have no effect.
+    Options that Spark adds have a dot in their names.
 
     Args:
         also: Further names that are known, and not in the message.

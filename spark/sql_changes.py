@@ -22,7 +22,8 @@ import pyarrow as pa
 from ..catalog.commit.change_all import tell_committed
 from ..catalog.commit.deleting import Rows
 from ..catalog.commit.distributed_write import Sharing
-from ..catalog.commit.updating import columns_as_written, newer_than, newest_clock
+from ..catalog.commit.updating import columns_as_written
+from ..catalog.commit.upserting import newer_than, newest_clock
 from ..catalog.format.deletes import bitmap_rows
 from ..catalog.format.names import base_folder
 from ..catalog.format.schema import plain

@@ -124,10 +124,8 @@ def check_forgotten_before(at: Any) -> int:
 
 
 def check_past(applications_before_us: int, now_us: int) -> None:
-    """
-    Raises `UsageError` if a time is still to come: a slip in the year would make every application
-    start again.
-    """
+    """Raises `UsageError` if a time is still to come: a slip in the year would make every
+    application start again."""
     if applications_before_us > now_us:
         raise UsageError(
             f"applications_before is {iso(applications_before_us)}, which is still to come",

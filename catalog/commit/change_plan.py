@@ -9,13 +9,16 @@ Source: docs/changing.md, "Going back".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
 from ..format import compute as pc
 from ..format.columns import column
 from ..log.compared import FILE_CHANGES, names_of
+
+if TYPE_CHECKING:
+    from ..log.outcomes import CommitInfo
 
 Kind = Literal["restore", "remove", "drop"]
 
@@ -34,19 +37,6 @@ _NAMED: Final = ["table", "path", "size_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
-class WriterCommit:
-    """What became of the part of a plan that is about one writer.
-
-    Attributes:
-        revision: That stands for it.
-        forgotten_at: The revision that forgot the table after that; None: none had to.
-    """
-
-    revision: int
-    forgotten_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WriterChange:
     """What is going to be committed to one writer's log.
 
@@ -62,7 +52,7 @@ class WriterChange:
             table, path, row_count, size_bytes, deleted_now and deleted_then (how many rows; null:
             it isn't live now), added_again (it is live, and added again to be free of its deletes).
         columns: restore: tables whose columns, or key, go back too.
-        commit: What became of it; None: it wasn't executed.
+        commit: Its last commit; None: it wasn't executed.
     """
 
     writer: str
@@ -74,7 +64,7 @@ class WriterChange:
     forgets: str = ""
     deletes: pa.Table = field(default_factory=DELETE_CHANGES.empty_table)
     columns: tuple[str, ...] = ()
-    commit: WriterCommit | None = None
+    commit: CommitInfo | None = None
 
     @property
     def is_empty(self) -> bool:

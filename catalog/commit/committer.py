@@ -388,10 +388,8 @@ class Committer:
         return self._clocks.is_idle(self._seen_at if since is None else since)
 
     def refuse_fenced(self) -> None:
-        """
-        Raises `FencedError` if another process is known to have taken this writer over: a new error
-        each time, so that none gathers tracebacks.
-        """
+        """Raises `FencedError` if another process is known to have taken this writer over: a new
+        error each time, so that none gathers tracebacks."""
         if self._fenced is not None:
             raise fenced_error(self.log.writer, self._fenced, self.log.folder)
 

@@ -209,8 +209,7 @@ def put_data(session: Place, key: str, body: bytes) -> bool:
 
 
 def refuse_taken(store: Store, key: str) -> None:
-    """
-    Raises `ObjectExists` if an object has this name: for what can't be put if absent.
+    """Raises `ObjectExists` if an object has this name: for what can't be put if absent.
 
     Requests: 1 HEAD.
     """

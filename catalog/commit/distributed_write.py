@@ -14,14 +14,13 @@ from ...errors import LakelogError, ObjectExists, OperationInvalid, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name, parse_data_file
 from ..format.schema import encode_schema
-from ..log.operations import say_rewritten
 from ..log.outcomes import epoch_changed_error, fenced_error
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .base_transaction import Replaced
 from .columns import fitted
 from .data_files import KeyMarks, Uploads, footer_of, path_of_data, put_data, refuse_taken
-from .inputs import Counted, staying, within
+from .inputs import Counted, within
 from .operation_guard import rows_lost
 from .schema_compatibility import refuse_misfits, time_columns
 
@@ -323,17 +322,16 @@ class Sharing:
             self._check(parts, adds)
             tx._files = OWN_FILES
             tx._uploads.keys.update(f"{tx._folder}{add.path}" for add in adds)
-            rewritten, rows_kept = self._stay()
+            again: list[str] = []
+            kept = 0
+            if self._inputs is not None:
+                options = {"file_bytes": self.share.file_bytes}
+                again, kept = tx._keep_rest(self._table, self._inputs, **options)
             self._add(adds)
         rows = sum(part.rows for part in parts)
         paths = [add.path for add in adds]
-        if self._inputs is None:
-            return Replaced(paths, [], [], rows, 0, 0)
-        where = None if self._where is None else str(self._where)
-        say_rewritten(tx._intent.summary, rows_kept, where)
-        found = self._inputs
-        gone = found.whole_rows + sum(group.rows for group in found.groups) - rows_kept
-        return Replaced(paths, rewritten, found.paths, rows, gone, rows_kept)
+        done = Replaced(paths, again, [], rows, 0, kept)
+        return done if self._inputs is None else tx._overwritten(self._inputs, self._where, done)
 
     def _check(self, parts: Sequence[Part], adds: Sequence[wire.Add]) -> None:
         meta = self.share.meta
@@ -351,18 +349,6 @@ class Sharing:
                 key=meta.transaction_id.hex(),
                 hint="Nothing becomes visible. Give what each task told, once",
             )
-
-    def _stay(self) -> tuple[list[str], int]:
-        """Write the rows anew that stay of files that were taken out."""
-        tx, found = self._tx, self._inputs
-        paths: list[str] = []
-        rows = 0
-        for group in () if found is None else found.groups:
-            wanted = None if found is None else found.wanted
-            kept = Counted(staying(group, tx._session, wanted))
-            paths += tx._again(self._table, group, kept, file_bytes=self.share.file_bytes)
-            rows += kept.rows
-        return paths, rows
 
     def _add(self, adds: Sequence[wire.Add]) -> None:
         tx, table = self._tx, self._table

@@ -8,7 +8,6 @@ Source: docs/protocol.md, section 2.10; docs/changing.md, "Going back".
 from __future__ import annotations
 
 import contextlib
-from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,7 +25,6 @@ from ...errors import (
     UsageError,
     some_names,
 )
-from ...store import probe
 from ..format import compute as pc
 from ..format.columns import column, rows_to_table
 from ..format.deletes import ROW_DELETES
@@ -38,27 +36,26 @@ from ..log.definitions import definition_actions
 from ..log.listing import plan_read
 from ..log.operations import KEEPS, RESTORE
 from ..log.outcomes import outdated_error
-from ..margins import CHECKPOINT_EVERY
 from ..parallel import AT_ONCE, parallel
 from ..read.file_parts import keys_of
 from ..read.log_reader import LogReader
 from ..wire import lakelog_transaction_pb2 as wire
-from .change_plan import WriterCommit
 from .data_files import put_data
 from .deleting import deletes_objects
 from .plan_change import lost_schemas
-from .session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ...store import Store, WideStore
+    from ...store import WideStore
     from ..ambient import Ambient
     from ..log.build import Intent, Moment
+    from ..log.outcomes import CommitInfo
     from ..log.state import State
-    from ..margins import Margins
-    from .change_plan import Kind, WriterChange
+    from .change_plan import ChangePlan, WriterChange
     from .plan_change import Prepared
+    from .session import Session
+    from .writer import Writer
 
 
 # --- Keeping files referenced until the commit ----------------------------------------------------
@@ -170,30 +167,20 @@ class Execution:
     """Commits the parts of one plan.
 
     Args:
-        store: The catalog's.
-        wide: The same, which also reads files that lie elsewhere.
-        database: Of the logs.
-        kind, table: Of the plan.
+        opened: Opens the log of a writer as a guest.
     """
 
     def __init__(
         self,
-        store: Store,
+        plan: ChangePlan,
+        opened: Callable[[str], Writer],
         wide: WideStore,
-        database: str,
-        kind: Kind,
-        table: str | None,
-        *,
         ambient: Ambient,
-        margins: Margins,
     ) -> None:
-        self._store = store
+        self._plan = plan
+        self._opened = opened
         self._wide = wide
-        self._database = database
-        self._kind = kind
-        self._table = table
         self._ambient = ambient
-        self._margins = margins
 
     def run(self, prepared: Sequence[Prepared]) -> list[WriterChange]:
         """Commit all parts, each with its own transaction; nothing at all if a file that is to be
@@ -219,35 +206,31 @@ class Execution:
         committed = {change.writer: change for change in done}
         return [committed.get(each.change.writer, each.change) for each in prepared]
 
-    def _commit(self, prepared: Prepared) -> WriterCommit:
-        change, head = prepared.change, prepared.head
-        with closing(self._session(change.writer)) as session:
-            revision, forgotten = head.revision, None
-            if replace(change, forgets="").is_empty is False:
-                revision = self._commit_files(session, prepared)
-            if change.forgets:
-                forgotten = self._forget(session, change.forgets)
-        return WriterCommit(forgotten if forgotten is not None else revision, forgotten)
+    def _commit(self, prepared: Prepared) -> CommitInfo | None:
+        change, info = prepared.change, None
+        with self._opened(change.writer) as writer:
+            session = writer._session
+            if not replace(change, forgets="").is_empty:
+                info = self._commit_files(session, prepared)
+            return self._forget(session, change.forgets) if change.forgets else info
 
-    def _commit_files(self, session: Session, prepared: Prepared) -> int:
+    def _commit_files(self, session: Session, prepared: Prepared) -> CommitInfo:
         intent = self._intent(session, prepared)
         self._delete_rows(session, intent, prepared)
         if not intent.again:
-            return session.commit(intent).revision
-        kept = keep_files(session, prepared, intent, self._log(prepared.head.writer))
+            return session.commit(intent)
+        log = LogReader(session.store, session.writer_id, session.database, self._ambient)
+        kept = keep_files(session, prepared, intent, log)
         intent.onto = kept.onto
-        revision = session.commit(intent).revision
-        refuse_late(session, kept, revision)
-        return revision
+        info = session.commit(intent)
+        refuse_late(session, kept, info.revision)
+        return info
 
-    def _log(self, writer: str) -> LogReader:
-        return LogReader(self._store, writer, self._database, self._ambient)
-
-    def _forget(self, session: Session, table: str) -> int:
-        """Commit that a table without files is no part of the log: a commit of its own, since what
-        a transaction touches it can't forget."""
+    def _forget(self, session: Session, table: str) -> CommitInfo:
+        """Commits that a table without files is no part of the log: a commit of its own, since a
+        transaction can't forget what it touches."""
         try:
-            return session.forget([table], 0).revision
+            return session.forget([table], 0)
         except UsageError as error:
             raise PlanOutdated(
                 f"Others have added files to table {table!r} of {session.writer_id}/"
@@ -256,31 +239,14 @@ class Execution:
                 hint="The table stays, with these. Drop it again, if they are to go too",
             ) from error
 
-    def _session(self, writer: str) -> Session:
-        """The log, opened as a guest: nobody is fenced. Where the store has no put-if-absent there
-        are none, and whoever has it open is fenced."""
-        exclusive = probe(
-            self._store, f"{writer}/", new_name=lambda: self._ambient.new_id().hex()
-        ).put_if_absent
-        return Session(
-            self._store,
-            writer,
-            self._database,
-            shared=exclusive,
-            checkpoint_every=CHECKPOINT_EVERY,
-            ambient=self._ambient,
-            margins=self._margins,
-            wide=self._wide,
-        )
-
     def _intent(self, session: Session, prepared: Prepared) -> Intent:
         change, head, back_to = prepared.change, prepared.head, prepared.back_to
-        restores = self._kind == "restore"
+        restores = self._plan.kind == "restore"
         intent = session.begin(None, None, "overwrite" if restores else "delete", None)
         intent.onto = head.digest
         if restores:
             intent.summary[RESTORE] = change.to or "nothing"
-            intent.actions += schemas_again(head, lost_schemas(head, back_to, self._table))
+            intent.actions += schemas_again(head, lost_schemas(head, back_to, self._plan.table))
         features = head.reader_features & head.writer_features
         for message in prepared.definitions:
             intent.actions += definition_actions(features, message)
@@ -291,7 +257,7 @@ class Execution:
         if back.num_rows:
             tables = pc.unique(back.column("table")).to_pylist()
             wanted = {table: _paths_of(back, table) for table in tables}
-            intent.again = rows_again(back_to, live_files(back_to, self._table), wanted)
+            intent.again = rows_again(back_to, live_files(back_to, self._plan.table), wanted)
         return intent
 
     def _delete_rows(self, session: Session, intent: Intent, prepared: Prepared) -> None:
@@ -325,8 +291,8 @@ class Execution:
             gone = self._gone(each, each.change.coming_or_going("added"))
             if gone:
                 raise ObjectNotFound(
-                    f"{some_names(gone)} of {each.change.writer}/{self._database} would be live "
-                    "again, and can't be read: somebody or something deleted what was there",
+                    f"{some_names(gone)} of {each.change.writer}/{self._plan.database} would be "
+                    "live again, and can't be read: somebody or something deleted what was there",
                     key=gone[0],
                     hint="Nothing was committed. Restore the files from a copy, or go back to "
                     "another point in time",
@@ -334,7 +300,7 @@ class Execution:
 
     def _gone(self, prepared: Prepared, files: pa.Table) -> list[str]:
         """Keys of those that aren't there, or are not as long as the log says."""
-        folder = base_folder(prepared.change.writer, self._database)
+        folder = base_folder(prepared.change.writer, self._plan.database)
         own = pc.starts_with(files.column("path"), "data/")
         many = files.num_rows > _ASKED
         asked = pc.filter(files, pc.invert(own)) if many else files
@@ -361,7 +327,7 @@ class Execution:
     def _listed(self, folder: str) -> pa.Table:
         """Path and size of all data files of a log."""
         schema = pa.schema([("path", pa.string()), ("size_bytes", pa.int64())])
-        infos = iter(self._store.list(f"{folder}data/"))
+        infos = iter(self._wide.list(f"{folder}data/"))
         pieces = [schema.empty_table()]
         while some := list(islice(infos, _LISTED_AT_ONCE)):
             rows = [(info.key[len(folder) :], info.size_bytes) for info in some]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from ...errors import OperationInvalid, UsageError
@@ -27,7 +26,7 @@ from ..format.objects import DecodedTransaction
 from ..format.schema import PARTITION
 from ..log.build import Claim
 from ..log.part import in_partition
-from ..read.delete_plan import AskedRows, judge_files, meets, numpy_mask, seen_schemas, visible_rows
+from ..read.delete_plan import AskedRows, judged, meets, seen_schemas, visible_rows
 from ..read.file_order import by_commit
 from ..read.file_parts import file_parts, keyed
 from ..read.hidden import with_hidden
@@ -110,10 +109,8 @@ class Inputs:
 
 
 def refuse_begun(intent: Intent, table: str) -> None:
-    """
-    Raises `UsageError` if the same transaction has hidden rows of a table, or changed its columns:
-    what is rewritten would be later than that.
-    """
+    """Raises `UsageError` if the same transaction has hidden rows of a table, or changed its
+    columns: what is rewritten would be later than that."""
     later = ("definition", "tombstone", "row_deletes")
     changes = [(kind, a) for a in intent.actions if (kind := a.WhichOneof("kind")) in later]
     if any(getattr(action, str(kind)).table == table for kind, action in changes):
@@ -178,16 +175,15 @@ def overwritten(
         asks = AskedRows(table, where, partition, schemas)
         wanted = asks.bound()
         rows = files.table(table, whole=True)
-        some, every = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
-        if wanted is not None:
-            some, every = judge_files(TableFacts(state, table, (files, known)), wanted)
         if partition is not None:
-            some = some & numpy_mask(in_partition(rows, partition))
-        whole = rows.filter(array(some & every))
-        partly = rows.filter(array(some & ~every))
+            rows = rows.filter(in_partition(rows, partition))
+        of = (files, known)
+        whole, partly = rows, rows.slice(0, 0)
+        if wanted is not None:
+            found = judged(TableFacts(state, table, of), wanted, ())
+            whole, partly = (_of_paths(rows, paths) for paths in found)
         paths = [*_list(whole, "path"), *_list(partly, "path")]
         claim = Claim(table, state.revision, words, partial(asks.may_hold, wanted))
-        of = (files, known)
         groups = _groups(state, table, of, partly)
         unread = _parts(state, table, of, whole) if state.deletes.hide(table) else []
         hidden = [part for part in unread if part.hidden is not None]
@@ -210,8 +206,7 @@ def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) ->
         if lacking is not None:
             return lacking
         rows = files.table(table, whole=True)
-        wanted = pc.is_in(rows.column("path"), column(paths, pa.string()))
-        groups = _groups(state, table, (files, known), rows.filter(wanted))
+        groups = _groups(state, table, (files, known), _of_paths(rows, paths))
         return Inputs(list(paths), groups, claim=Claim(table, state.revision))
 
     found = session.ask(asked)
@@ -220,6 +215,10 @@ def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) ->
     if isinstance(found, str):
         raise not_live(session, found, table)
     return _counted(session, found)
+
+
+def _of_paths(rows: pa.Table, paths: Sequence[str]) -> pa.Table:
+    return rows.filter(pc.is_in(rows.column("path"), column(paths, pa.string())))
 
 
 def _counted(session: Session, found: Inputs) -> Inputs:

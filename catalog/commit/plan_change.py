@@ -179,10 +179,8 @@ def refuse_lost_key(heads: Sequence[State], everyone: Sequence[State], table: st
 
 
 def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | None) -> None:
-    """
-    Raises `UsageError` if a cut doesn't name a writer that nobody asked for: its log would be
-    emptied, but a token or a mapping may be of some writers only.
-    """
+    """Raises `UsageError` if a cut doesn't name a writer that nobody asked for: its log would be
+    emptied, but a token or a mapping may be of some writers only."""
     if writers is not None:
         return
     unnamed = [state.writer for state in heads if state.writer not in cut.writers]
@@ -197,10 +195,8 @@ def refuse_unnamed(heads: Sequence[State], cut: Cut, writers: Sequence[str] | No
 
 
 def refuse_unknown_writers(database: str, heads: Sequence[State], to: object) -> None:
-    """
-    Raises `WriterNotFound` if a mapping `to` names a writer that there isn't: a mistyped name would
-    leave the right one unnamed, and all its files would go.
-    """
+    """Raises `WriterNotFound` if a mapping `to` names a writer that there isn't: a mistyped name
+    would leave the right one unnamed, and all its files would go."""
     there = [state.writer for state in heads]
     named = map(value_of, to) if isinstance(to, Mapping) else ()
     lost = [name for name in named if name not in there]

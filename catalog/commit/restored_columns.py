@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 def restored_columns(head: State, back_to: State, only: str | None) -> list[wire.Definition]:
-    """
-    Returns the definitions that show files as at an earlier state: of tables that one of the two
+    """Returns the definitions that show files as at an earlier state: of tables that one of the two
     states defines, and that differ at the head. Raises `CorruptObject` if a schema can't be read.
 
     Args:

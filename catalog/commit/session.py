@@ -350,11 +350,9 @@ class Session:
         return self._process != os.getpid()
 
     def check_process(self) -> None:
-        """
-        Raises `UsageError` in a process that was forked from the one that opened the writer: both
-        would use one slot seed and one epoch. It asks for no lock, which another thread may have
-        held then.
-        """
+        """Raises `UsageError` in a process that was forked from the one that opened the writer:
+        both would use one slot seed and one epoch. It asks for no lock, which another thread may
+        have held then."""
         if self.is_forked:
             raise UsageError(
                 "This writer was opened by another process, which this one was forked from",

@@ -9,6 +9,7 @@ Source: docs/changing.md, "Operations".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import UsageError
@@ -55,9 +56,8 @@ class Transaction(Updating):
     """
 
     def _refuse_keyed(self, table: str) -> None:
-        """
-        Raises `UsageError` if a table has a key: older rows would be read again if files went, and
-        rows that are rewritten together would get one clock.
+        """Raises `UsageError` if a table has a key: older rows would be read again if files went,
+        and rows that are rewritten together would get one clock.
 
         Requests: those of `others_give_key`; 1 LIST, and 1 GET for each new transaction, if this
             log gives it the key.
@@ -179,15 +179,25 @@ class Transaction(Updating):
                 table, schema, incoming, partition or "", partition_by=partition_by, clock=clock,
                 file_bytes=file_bytes, on_conflict=on_conflict, bloom=bloom,
             )  # fmt: skip
-            rewritten: list[str] = []
-            rows_kept = 0
-            for group in found.groups:
-                kept = Counted(staying(group, self._session, found.wanted))
-                rewritten += self._again(table, group, kept, file_bytes=file_bytes, bloom=bloom)
-                rows_kept += kept.rows
-        say_rewritten(self._intent.summary, rows_kept, None if where is None else str(where))
-        gone = found.whole_rows + sum(group.rows for group in found.groups) - rows_kept
-        return Replaced(paths, rewritten, found.paths, incoming.rows, gone, rows_kept)
+            again, kept = self._keep_rest(table, found, file_bytes=file_bytes, bloom=bloom)
+        return self._overwritten(found, where, Replaced(paths, again, [], incoming.rows, 0, kept))
+
+    def _keep_rest(self, table: str, found: Inputs, **options: Any) -> tuple[list[str], int]:
+        """Rewrites the rows that stay of files that were taken out; returns paths and rows."""
+        paths: list[str] = []
+        rows = 0
+        for group in found.groups:
+            kept = Counted(staying(group, self._session, found.wanted))
+            paths += self._again(table, group, kept, **options)
+            rows += kept.rows
+        return paths, rows
+
+    def _overwritten(self, found: Inputs, where: Any, done: Replaced) -> Replaced:
+        """Returns what an overwrite did, with what went; the commit's summary says so, too."""
+        kept = done.rows_rewritten
+        say_rewritten(self._intent.summary, kept, None if where is None else str(where))
+        gone = found.whole_rows + sum(group.rows for group in found.groups) - kept
+        return replace(done, removed=found.paths, rows_removed=gone)
 
     def plan_overwrite(
         self, table: str, schema: pa.Schema, where: Any | None = None, partition: str | None = None

@@ -20,7 +20,7 @@ from ..data.scan import Projection, read_projected
 from ..data.unify import unify
 from ..format import compute as pc
 from ..format import deletes as form
-from ..format.columns import array, column, numbers, one_chunk
+from ..format.columns import array, column, one_chunk
 from ..format.names import escape_name, parse_partition
 from ..log.build import Claim, require_actions
 from ..read.delete_plan import cut_with, judged, meets, parts_by_path
@@ -31,7 +31,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .base_transaction import Updated
 from .deleting import Rows, readable_states
 from .inputs import Counted
-from .upserting import Upserting
+from .upserting import Upserting, newer_than, newest_clock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ..log.state import State
     from ..read.cut_tables import CutTables
     from ..read.row_filter import RowFilter
-
-_WHOLE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,22 +259,6 @@ def _clock_above(plan: UpdatePlan, table: str, now: tuple[int, int]) -> tuple[in
     return newer_than(newest_clock(plan.tables.states, table), now)
 
 
-def newest_clock(states: Sequence[State], table: str) -> int | None:
-    """The greatest clock of a table's rows in some logs; None: it has no row."""
-    found = []
-    for state in states:
-        clocks = numbers(state.table_of(table)[0].table(table, whole=True).column("last_clock"))
-        found += [int(clocks.max())] if len(clocks) else []
-    return max(found, default=None)
-
-
-def newer_than(newest: int | None, now: tuple[int, int]) -> tuple[int, int]:
-    """A reading of the clock, if it is above another one; else the next above that."""
-    if newest is None or now[0] > newest:
-        return now
-    return newest + 1, newest + 1
-
-
 def _all_files(table: str, _: State, files: Files) -> list[str]:
     found: list[str] = files.table(table).column("path").to_pylist()
     return found
@@ -359,8 +341,7 @@ class _Found:
         columns = Projection(plan.schema)
         for part in self._group.parts.values():
             found = [np.zeros(0, np.int64)]
-            small = part.size_bytes <= _WHOLE_BYTES
-            for batch, places in read_projected(self._store, part, columns, bitmaps, whole=small):
+            for batch, places in read_projected(self._store, part, columns, bitmaps):
                 met = meets(plan.wanted, batch)
                 found.append(places[met])
                 if met.any():

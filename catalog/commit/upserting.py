@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 # --- Rows of a log that have given keys -----------------------------------------------------------
 
 _AT_ONCE: Final = 4
-_WHOLE_BYTES: Final = 32 << 20
 _PIECE: Final = 1 << 20
 _MOST_VALUES: Final = 10_000  # that files are judged by one by one; else by the least and greatest
 
@@ -145,8 +144,7 @@ def rows_with_keys(store: Store, found: KeyMatches, keys: pa.Table) -> list[np.n
     wanted = _Keys(keys.select(target.names).cast(target.remove_metadata()))
 
     def of_file(part: FilePart) -> np.ndarray:
-        small = part.size_bytes <= _WHOLE_BYTES
-        read = read_projected(store, part, Projection(target), bitmaps, whole=small)
+        read = read_projected(store, part, Projection(target), bitmaps)
         met = [np.zeros(0, np.int64)]
         for rows, places in in_pieces(read, target, max(_PIECE, keys.num_rows)):
             met.append(places[wanted.among(rows)])
@@ -300,20 +298,30 @@ class Upserting(Deleting):
 
     def _newer(self, table: str) -> tuple[int, int]:
         """A clock above those of all files of a table, in the log and in this transaction."""
-
-        def known(state: State) -> list[int]:
-            files, _ = state.table_of(table)
-            clocks = numbers(files.table(table, whole=True).column("last_clock"))
-            return [int(clocks.max())] if len(clocks) else []
-
         own = [
             action.add.last_clock
             for action in self._intent.actions
             if action.WhichOneof("kind") == "add" and action.add.table == table
         ]
-        first, last = self._session.clock()
-        newest = max([*own, *self._session.ask(known)], default=first - 1)
-        return (first, last) if first > newest else (newest + 1, newest + 1)
+        known = self._session.ask(lambda state: newest_clock([state], table))
+        own += [] if known is None else [known]
+        return newer_than(max(own, default=None), self._session.clock())
+
+
+def newest_clock(states: Sequence[State], table: str) -> int | None:
+    """Returns the greatest clock of a table's rows in some logs; None if it has no row."""
+    found = []
+    for state in states:
+        clocks = numbers(state.table_of(table)[0].table(table, whole=True).column("last_clock"))
+        found += [int(clocks.max())] if len(clocks) else []
+    return max(found, default=None)
+
+
+def newer_than(newest: int | None, now: tuple[int, int]) -> tuple[int, int]:
+    """Returns a reading of the clock, if it is above another one; else the next above that."""
+    if newest is None or now[0] > newest:
+        return now
+    return newest + 1, newest + 1
 
 
 def _names(key: Any, own: tuple[str, ...], table: str) -> list[str]:

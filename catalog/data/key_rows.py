@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 20_000_000  # whose keys are in memory at a time
 _AT_ONCE: Final = 4
-_WHOLE_BYTES: Final = 32 << 20
 _SAMPLE: Final = 1 << 16
 _PIECE: Final = 1 << 20
 _FEW: Final = 4  # times as many rows have files that are searched for the keys of others
@@ -215,8 +214,7 @@ def _named(keys: pa.Table) -> pa.Table:
 def _batches(store: Store, part: FilePart, target: pa.Schema) -> Any:
     """All rows of a file, whatever hides some of them, with the columns of a target."""
     bare = replace(part, hidden=None, row_groups=None, blooms=())
-    small = part.size_bytes <= _WHOLE_BYTES
-    return read_projected(store, bare, Projection(target), Bitmaps(store), whole=small)
+    return read_projected(store, bare, Projection(target), Bitmaps(store))
 
 
 def _kept(rows: pa.Table, within: _Range) -> np.ndarray:

@@ -21,7 +21,7 @@ from ...errors import InvalidPartition, InvalidSchema, UsageError, some_names
 from ..format import compute as pc
 from ..format.columns import array, numbers
 from ..format.names import parse_partition, partition_name
-from ..format.schema import decode_schema, encode_schema, partition_columns
+from ..format.schema import encode_schema, partition_columns
 from ..format.statistics import value_statistics
 from ..scalars import value_of
 from .parquet import row_groups
@@ -329,29 +329,6 @@ def tell_values(add: wire.Add, schema: pa.Schema) -> None:
         at = schema.get_field_index(name)
         for group in add.row_groups:
             group.columns.append(value_statistics(value, at, group.row_count))
-
-
-def tell_again(add: wire.Add, encoded: EncodedSchema, footer: bytes) -> bool:
-    """`tell_values`, if the log's schema of a file is that of its footer and told columns alone.
-
-    Args:
-        footer: The fingerprint of the schema that the footer has.
-    Returns:
-        Whether it is, and the file's partition tells them.
-    """
-    try:
-        schema = decode_schema(encoded.message)
-        told = partition_columns(schema)
-        own = pa.schema([field for field in schema if field.name not in told])
-        bare = pa.schema([field.remove_metadata() for field in own])  # a file of others has no ids
-        if footer not in {encode_schema(one).fingerprint for one in (own, bare)}:
-            return False
-        if own.names != schema.names[: len(own)]:
-            return False
-        tell_values(add, schema)
-    except (ValueError, InvalidPartition):
-        return False
-    return True
 
 
 def filled(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar]) -> pa.RecordBatch:

@@ -125,6 +125,11 @@ _WHOLE_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 131_072
 
 
+def is_small(part: FilePart) -> bool:
+    """Checks whether a file may be decoded at once."""
+    return part.size_bytes <= _WHOLE_BYTES
+
+
 @dataclass(frozen=True, slots=True)
 class Projection:
     """What becomes of the rows of files.
@@ -182,9 +187,8 @@ def scan_each(
                 number, part = next(todo, (0, None))
                 if part is None:
                     return
-                small = part.size_bytes <= _WHOLE_BYTES
                 read = partial(_read_whole, store, part, target, bitmaps)
-                waiting.append((number, part, pool.submit(read) if small else None))
+                waiting.append((number, part, pool.submit(read) if is_small(part) else None))
 
         try:
             fill()
@@ -253,13 +257,14 @@ def read_projected(
     target: Projection,
     bitmaps: Bitmaps,
     *,
-    whole: bool,
+    whole: bool | None = None,
     numbered: bool = True,
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
     """Returns the rows of a file in the form of `target`, and the numbers in the file of those that
     were read for them: of the same rows, if `target` keeps all. Raises as `scan_files`.
 
     Args:
+        whole: As for `read_file`.
         numbered: Whether the numbers are needed; else they are any.
     """
     with reading(part):
@@ -276,21 +281,22 @@ def read_file(
     columns: list[str],
     bitmaps: Bitmaps,
     *,
-    whole: bool,
+    whole: bool | None = None,
     numbered: bool = True,
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-    """The rows of a file that nothing hides, as they stand in it, and their numbers in it.
+    """Returns the rows of a file that nothing hides, as they are in it, and their numbers in it.
 
     Args:
         columns: Of the file's schema.
-        whole: Decode all at once: quicker, and takes the memory.
-        numbered: Whether the numbers are asked for; else they are any.
+        whole: Decode all at once: quicker, and takes the memory; None: if the file is small.
+        numbered: Whether the numbers are needed; else they are any.
     Raises:
         ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
     """
     import pyarrow.parquet as pq
 
     rows = 0
+    whole = is_small(part) if whole is None else whole
     hidden = part.hidden or Hidden()
     with reading(part):
         hiding = Hiding(hidden, part.schema, part.key)
@@ -328,8 +334,7 @@ def hidden_rows(store: Store, part: FilePart, bitmaps: Bitmaps) -> np.ndarray:
         rows = bitmaps.rows(hidden.bitmaps, part.row_count)
         return with_superseded(rows, hidden).astype(np.int64)
     bare = replace(part, row_groups=None, blooms=())
-    small = part.size_bytes <= _WHOLE_BYTES
     lost = np.ones(part.row_count, np.bool_)
-    for _, places in read_file(store, bare, [], bitmaps, whole=small):
+    for _, places in read_file(store, bare, [], bitmaps):
         lost[places] = False
     return np.flatnonzero(lost)

@@ -150,13 +150,6 @@ def escape_name(name: str, what: str) -> str:
     return encoded
 
 
-def unescape_name(segment: str) -> str:
-    """The name that `escape_name` encoded."""
-    if "%" not in segment:
-        return segment
-    return unquote_to_bytes(segment).decode("utf-8", errors="replace")
-
-
 def is_text(value: object) -> bool:
     """Whether a value is text that has a UTF-8 form: not so for half of a surrogate pair."""
     if not isinstance(value, str):
@@ -185,10 +178,8 @@ def _escape(char: str) -> str:
 
 
 def check_path(path: str) -> str:
-    """
-    Returns `path`. Raises `InvalidPath` if a log may not name it: it must be below `data/` or a
-    location, relative, and without tricks.
-    """
+    """Returns `path`. Raises `InvalidPath` if a log may not name it: it must be below `data/` or a
+    location, relative, and without tricks."""
     if not isinstance(path, str):
         raise InvalidPath(
             f"A path is text, and {repr(path)[:200]} is of type {type(path).__name__}",
@@ -293,10 +284,8 @@ def deletes_path(table: str, epoch: int, transaction_id: bytes, number: int) -> 
 
 
 def partition_folder(partition: str) -> str:
-    """
-    Returns the folders of a partition: a level for each part between `/`, percent-encoded; `_` for
-    an empty part. Raises `InvalidName` if no partition can be called so.
-    """
+    """Returns the folders of a partition: a level for each part between `/`, percent-encoded; `_`
+    for an empty part. Raises `InvalidName` if no partition can be called so."""
     if partition != "":
         escape_name(partition, "partition")  # the length of the whole
     return "/".join(_level(part) for part in partition.split("/"))

@@ -268,10 +268,9 @@ def unpack_statistics(
 def statistics_by_column(
     data: memoryview | bytes, kind: int, rows: int, names: list[str], key: str
 ) -> dict[str, tuple[np.ndarray, pa.Table]]:
-    """
-    Returns the same without copies, by the name of a column: which rows of FILES have statistics,
-    and the columns of `segments.STATISTICS_ROWS` behind `row`. Raises `CorruptObject`.
-    """
+    """Returns the same without copies, by the name of a column: which rows of FILES have
+    statistics, and the columns of `segments.STATISTICS_ROWS` behind `row`. Raises
+    `CorruptObject`."""
     packed, starts, places = _decoded(data, kind, rows, names, key)
     facts = packed.drop_columns(["column", "row_delta"])
     ends = [*starts[1:].tolist(), rows]

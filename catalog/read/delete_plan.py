@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,33 +43,6 @@ if TYPE_CHECKING:
     from ..log.known_schemas import KnownSchemas
     from ..log.state import State
     from .row_filter import RowFilter
-
-
-class Judged(NamedTuple):
-    """Per live file, in the order of `Files.table`, what is known of its rows.
-
-    Attributes:
-        some: Whether one may meet a predicate.
-        all: Whether each does, for certain.
-    """
-
-    some: np.ndarray
-    all: np.ndarray
-
-
-def judge_files(facts: TableFacts, wanted: RowFilter) -> Judged:
-    """Judge the live files of a table by the log's statistics.
-
-    Requests: as `TableFacts.of_files`.
-    """
-    some, every = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
-    for source in facts.of_files(wanted.target.names):
-        found = source.units.judge(wanted)
-        some.append(found.true[source.live])
-        # An expression may rule out rows that the predicate lets through.
-        sure = found.true & ~found.false & ~found.null & (wanted.expression is None)
-        every.append(sure[source.live])
-    return Judged(np.concatenate(some), np.concatenate(every))
 
 
 def meets(wanted: RowFilter, batch: pa.RecordBatch) -> np.ndarray:
@@ -144,7 +117,8 @@ class AskedRows:
         for source in TableFacts(state, self.table, (files, known)).of_files(names):
             some = source.live if new is None else source.live & source.units.judge(new).true
             if self.partition is not None:
-                some = some & numpy_mask(in_partition(source.files, self.partition))
+                here = in_partition(source.files, self.partition).to_numpy(zero_copy_only=False)
+                some = some & here.astype(np.bool_)
             found += source.files.column("path").filter(array(some)).to_pylist()
         return found
 
@@ -156,14 +130,7 @@ def seen_schemas(state: State, table: str, files: Files, known: KnownSchemas) ->
     return [FileSchema(shown(entry.schema, definition).schema, state.writer) for entry in entries]
 
 
-def numpy_mask(values: pa.ChunkedArray) -> np.ndarray:
-    """Truth values as NumPy has them."""
-    found: np.ndarray = np.asarray(values.to_numpy(zero_copy_only=False)).astype(np.bool_)
-    return found
-
-
 _AT_ONCE = 4
-_WHOLE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +280,18 @@ def _tombstone(state: State, table: str, where: str, target: pa.Schema) -> Tombs
 def judged(
     facts: TableFacts, found: RowFilter, gone: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Paths of files all of whose rows meet a predicate, and of those of which some may."""
+    """Returns the paths of live files all of whose rows meet a predicate, and of those of which
+    some may, by the log's statistics.
+
+    Requests: as `TableFacts.of_files`.
+    """
     whole: list[str] = []
     touched: list[str] = []
     for source in facts.of_files(found.target.names):
         said = source.units.judge(found)
-        all_true = said.true & ~said.false & ~said.null & source.live
+        # An expression may rule out rows that the predicate lets through.
+        sure = said.true & ~said.false & ~said.null & (found.expression is None)
+        all_true = sure & source.live
         paths = source.files.column("path")
         whole += paths.filter(array(all_true)).to_pylist()
         touched += paths.filter(array(said.true & ~all_true & source.live)).to_pylist()
@@ -360,8 +333,7 @@ def matching_rows(store: Store, parts: Sequence[FilePart], wanted: RowFilter) ->
     columns = Projection(wanted.target)
 
     def of_file(part: FilePart) -> np.ndarray:
-        small = part.size_bytes <= _WHOLE_BYTES
-        read = read_projected(store, part, columns, bitmaps, whole=small)
+        read = read_projected(store, part, columns, bitmaps)
         found = [places[meets(wanted, batch)] for batch, places in read]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
@@ -378,7 +350,6 @@ def visible_rows(store: Store, parts: Sequence[FilePart]) -> int:
     def of_file(part: FilePart) -> int:
         if part.hidden is None:
             return part.row_count
-        small = part.size_bytes <= _WHOLE_BYTES
-        return sum(b.num_rows for b, _ in read_file(store, part, [], bitmaps, whole=small))
+        return sum(batch.num_rows for batch, _ in read_file(store, part, [], bitmaps))
 
     return sum(parallel(of_file, parts, at_once=_AT_ONCE))

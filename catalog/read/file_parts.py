@@ -95,10 +95,8 @@ def projected(
     columns: Sequence[str] | None,
     found: RowFilter | None,
 ) -> Projection:
-    """
-    Returns what to read for some columns (None: all) of the rows that are asked for. Raises
-    `SchemaConflict` if types disagree in what is read.
-    """
+    """Returns what to read for some columns (None: all) of the rows that are asked for. Raises
+    `SchemaConflict` if types disagree in what is read."""
     if columns is None:
         return Projection(unify(schemas, table), None if found is None else found.keep)
     names, read = columns, list(columns)

@@ -251,12 +251,10 @@ class _Operand:
     Attributes:
         column: The column.
         kind: The type that literals for it are read as: its own, or that of a cast.
-        node: Where it stands.
     """
 
     column: Column
     kind: pa.DataType
-    node: exp.Expr
 
 
 def bind(source: Source, schema: pa.Schema) -> Predicate:
@@ -389,7 +387,7 @@ class _Binder:
                 hint = "Casts of a column may only widen it; compare it as it is"
                 what = f"a cast of {inner.column.name!r} from {inner.kind} to {to} can lose values"
                 raise self._source.error(what, node, hint)
-            return _Operand(inner.column, to, node)
+            return _Operand(inner.column, to)
         if type(node) is not exp.Column:
             raise self._source.error("something else stands where a column must be", around)
         name = self._bare_name(node)
@@ -399,7 +397,7 @@ class _Binder:
             raise self._source.error(found, node, hint)
         field = self._schema.field(found)
         self.used.add(field.name)
-        return _Operand(Column(field.name, field.type), field.type, node)
+        return _Operand(Column(field.name, field.type), field.type)
 
     def _bare_name(self, node: exp.Expr) -> exp.Identifier:
         name = node.this

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,6 @@ from lakelog.catalog.format.names import (
     data_path,
     parse_data_file,
     partition_folder,
-    unescape_name,
 )
 from lakelog.errors import InvalidPath
 from lakelog.store.base import check_key
@@ -127,8 +127,8 @@ def test_data_paths_say_epoch_transaction_and_number(
     path = data_path(partition, table, epoch, transaction_id, number)
     assert parse_data_file(path) == DataFile(epoch, transaction_id, number)
     _, *folders, name, _ = path.split("/")
-    assert unescape_name(name) == table
-    parts = ["" if folder == "_" else unescape_name(folder) for folder in folders]
+    assert unquote(name) == table
+    parts = ["" if folder == "_" else unquote(folder) for folder in folders]
     assert "/".join(parts) == partition
 
 

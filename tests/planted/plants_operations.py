@@ -41,9 +41,11 @@ def expressions_take_whole_files() -> Any:
 
     from lakelog.catalog.commit import inputs
 
-    real = inputs.judge_files
+    real = inputs.judged
     return mock.patch.object(
-        inputs, "judge_files", lambda facts, wanted: real(facts, replace(wanted, expression=None))
+        inputs,
+        "judged",
+        lambda facts, wanted, gone: real(facts, replace(wanted, expression=None), gone),
     )
 
 

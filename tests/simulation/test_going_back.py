@@ -35,7 +35,7 @@ def _forgets_a_file(state, files, wanted):
 def _for_any_head(self, session, prepared):
     intent = self._intent(session, prepared)
     intent.onto = b""
-    return session.commit(intent).revision
+    return session.commit(intent)
 
 
 REAL = execute_change.rows_again
