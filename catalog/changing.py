@@ -451,12 +451,8 @@ class Changing(ABC):
             )
         from .commit.execute_change import Execution
 
-        return replace(
-            plan,
-            changes=tuple(
-                Execution(plan, self._opened(plan.database), self.wide, self.ambient).run(prepared)
-            ),
-        )
+        execution = Execution(plan, self._opened(plan.database), self.wide, self.ambient)
+        return replace(plan, changes=tuple(execution.run(prepared)))
 
 
 def _same(plan: ChangePlan, other: ChangePlan) -> bool:

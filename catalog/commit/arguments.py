@@ -29,11 +29,8 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 def check_application(app_id: Any, app_version: Any) -> tuple[str, int]:
-    """An application's id and version as the log keeps them; empty and 0 for none.
-
-    Raises:
-        UsageError: One without the other, or what the log can't hold.
-    """
+    """Returns an application's id and version as the log keeps them; empty and 0 for none. Raises
+    `UsageError` for one without the other, or what the log can't hold."""
     app_id = value_of(app_id)
     if app_id is None and app_version is None:
         return "", 0
@@ -58,12 +55,8 @@ def check_application(app_id: Any, app_version: Any) -> tuple[str, int]:
 
 
 def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
-    """A copy of a summary.
-
-    Raises:
-        UsageError: It is no mapping, a key or value is no text, a key is one of lakelog's own, or
-            it is longer than 1 MiB as JSON.
-    """
+    """Returns a copy of a summary. Raises `UsageError` if it is no mapping of texts to texts, has a
+    key of lakelog's own, or is longer than 1 MiB as JSON."""
     try:
         found = {value_of(key): value_of(value) for key, value in dict(summary or {}).items()}
     except (TypeError, ValueError) as error:
@@ -91,11 +84,8 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
-    """The logical clock of a first and a last row.
-
-    Raises:
-        UsageError: Not two whole numbers of 64 bits.
-    """
+    """Returns the logical clock of a first and a last row. Raises `UsageError` for anything but two
+    whole numbers of 64 bits."""
     numbers = [_number(value) for value in clock] if isinstance(clock, Iterable) else []
     if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
         raise UsageError(
@@ -106,12 +96,8 @@ def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
 
 
 def check_forgotten_before(at: Any) -> int:
-    """The time before which applications are forgotten, in µs; 0 for none.
-
-    Raises:
-        UsageError: It is no time.
-        NaiveTime: It has no zone.
-    """
+    """Returns the time before which applications are forgotten, in µs; 0 for none. Raises
+    `UsageError` for other values, and `NaiveTime` for a time without a zone."""
     at = value_of(at)
     if at is None:
         return 0
@@ -134,12 +120,8 @@ def check_past(applications_before_us: int, now_us: int) -> None:
 
 
 def check_forgotten(tables: Any, applications_before_us: int) -> list[str]:
-    """The tables to forget, sorted.
-
-    Raises:
-        UsageError: No list of names, or nothing is to be forgotten.
-        InvalidName: No table can be called so.
-    """
+    """Returns the tables to forget, sorted. Raises `UsageError` for anything but a list of names,
+    or if there is nothing to forget, and `InvalidName`."""
     if isinstance(tables, str):
         raise UsageError(f"Tables are a list of names, not {tables!r}", hint=f"Give [{tables!r}]")
     if not isinstance(tables, Iterable):
@@ -185,12 +167,8 @@ def make_intent(  # noqa: PLR0917 - as they come
     operation: str | None,
     summary: Mapping[str, str] | None,
 ) -> Intent:
-    """An intent without actions yet.
-
-    Raises:
-        UsageError: An application id without a version or the other way round, an unknown
-            operation, or what the log can't hold.
-    """
+    """Returns an intent without actions. Raises `UsageError` for an unknown operation, an
+    application id without a version or the other way round, or what the log can't hold."""
     application, version = check_application(app_id, app_version)
     operation = value_of(operation)
     if operation is not None and operation not in OPERATIONS:

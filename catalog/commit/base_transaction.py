@@ -63,12 +63,7 @@ class Deleted:
 
 
 class RowDelta(NamedTuple):
-    """What a row delta does once it is committed.
-
-    Attributes:
-        deleted: As `delete` says it.
-        paths: Of the files that hold the new data.
-    """
+    """What a row delta does once it is committed: its delete, and the paths of its new files."""
 
     deleted: Deleted
     paths: list[str]
@@ -133,16 +128,7 @@ class Upserted:
 
 
 class BaseTransaction:
-    """What every transaction can do: take files in and out, change columns, commit or discard.
-
-    As a context manager it commits at the end of the block and discards on an exception. A
-    transaction belongs to one thread; different transactions of one writer may run in different
-    threads and may share a commit.
-
-    Attributes:
-        transaction_id: Hex; in the names and footers of its files, and in the log.
-        commit_info: Set once committed; None before, and for a transaction without any change.
-    """
+    """What every transaction can do: add and remove files, change columns, commit or discard."""
 
     def __init__(self, session: Session, intent: Intent) -> None:
         self._session = session

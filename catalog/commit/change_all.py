@@ -93,11 +93,7 @@ def delete_all(
     execute: bool,
     counted: Store | None,
 ) -> list[LogChange]:
-    """See `Catalog.delete`.
-
-    Args:
-        counted: Where files are read to count the rows; None: they are not.
-    """
+    """Deletes rows: see `Catalog.delete`. Counts them in the store `counted`, if it is given."""
     states = logs.states()
     planned = [
         _delete_of(state, states, table, where, mode, counted=counted)
@@ -152,12 +148,7 @@ def _delete_of(
 
 
 def _changed(logs: LogsNow, states: Sequence[State], table: str) -> list[State]:
-    """The logs that may be changed.
-
-    Raises:
-        TableNotFound: None of all knows the table.
-        WriterNotFound: There is no log of a writer that is named.
-    """
+    """Returns the logs that may be changed. Raises `TableNotFound` or `WriterNotFound`."""
     tables = CutTables(states[0].database, states)
     tables.check(table)
     if logs.writers is None:
@@ -179,11 +170,8 @@ def _executed(
     planned: Sequence[LogChange],
     change: Callable[[Transaction, Sequence[State]], LogChange],
 ) -> list[LogChange]:
-    """Commit to each log that may hold such rows, one after the other.
-
-    Raises:
-        LakelogError: The first commit that failed. It names the logs that are done, and the others.
-    """
+    """Commits to each log that may hold such rows, one after the other. The error of the first
+    commit that fails names the logs that are done, and the others."""
     done: list[LogChange] = []
     names = [one.writer for one in _some(planned)]
     for writer in names:

@@ -142,11 +142,8 @@ class Checkpointer:
         self._thread: threading.Thread | None = None
 
     def after_commit(self, revision: int) -> None:
-        """Write one if it is due and none is under way.
-
-        Args:
-            revision: Of the commit just made.
-        """
+        """Writes a checkpoint if one is due after the commit of a revision and none is under
+        way."""
         if self.every <= 0 or revision < self._next:
             return
         if not self._in_background:

@@ -99,11 +99,7 @@ def _is_over(listing: Listing, item: LogObject) -> bool:
 
 
 class Publisher:
-    """Puts transaction objects into one log.
-
-    Args:
-        attempts: Told what becomes of them.
-    """
+    """Puts transaction objects into one log, and keeps their fates in `attempts`."""
 
     def __init__(
         self, log: LogReader, attempts: Attempts, ambient: Ambient, *, exclusive: bool
@@ -247,10 +243,9 @@ class Verification:
         self._in_background = in_background
 
     def of_row(self, state: State, intent: Intent, row: Row) -> CommitInfo | LakelogError:
-        """What becomes of an intent whose id a revision has.
+        """Returns the outcome of an intent whose id a revision has, by its row in the history of
+        `state`.
 
-        Args:
-            row: Of that revision, in the history of `state`.
         Requests: those of `of_own`.
         """
         own = intent.transaction_id
@@ -427,11 +422,7 @@ class Committer:
             ) from unknown
 
     def rebase(self, encoded: EncodedCheckpoint, seen_at: Moment) -> None:
-        """Go on from a checkpoint that stands.
-
-        Args:
-            seen_at: When its revision was seen to be the head.
-        """
+        """Goes on from a stored checkpoint, whose revision was seen to be the head at `seen_at`."""
         state, head = self.state, encoded.decoded.message
         if self._interrupted_revision is not None or state.log != encoded.decoded.log:
             return
@@ -577,12 +568,8 @@ class Committer:
     # --- The put ----------------------------------------------------------------------------------
 
     def _compose(self, intents: list[Intent]) -> Attempt:
-        """The object that would be the next revision.
-
-        Raises:
-            ClockError: This machine's clock is far ahead of the store's.
-            UsageError: Too large for one transaction object.
-        """
+        """Returns the object of the next revision. Raises `ClockError` if this machine's clock is
+        far ahead of the store's, and `UsageError` if it is too large for one transaction."""
         self._clocks.refuse_ahead(self.log.writer)
         uuid = self.state.next_uuid if self._publisher.exclusive else self._ambient.new_id()
         body, _ = build_transaction(

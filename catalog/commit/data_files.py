@@ -51,12 +51,8 @@ def footer_of(  # noqa: PLR0917 - as they come
     schema: pa.Schema,
     clock: tuple[int, int],
 ) -> FooterMetadata:
-    """What the first file says, of no partition and with no removals.
-
-    Args:
-        base: That the transaction was begun on.
-        clock: Of its first and its last row.
-    """
+    """Returns the footer of a first file, of no partition and without removals, of a transaction
+    that was begun on a head (`base`)."""
     return FooterMetadata(
         writer=session.writer_id,
         database=session.database,
@@ -79,13 +75,8 @@ def footer_of(  # noqa: PLR0917 - as they come
 
 
 def removals(removed: Mapping[tuple[str, str], None], named: int, intent: Intent) -> dict[str, Any]:
-    """What the next file says of what the transaction removes: those that no file names yet.
-
-    Args:
-        removed: Tables and paths, in order.
-        named: How many of them stand in files that were written before.
-        intent: The transaction.
-    """
+    """Returns what the next file's footer says of removals: those that no footer names yet, after
+    the first `named`, and the operation."""
     return {
         "replaces": tuple(islice(removed, named, None)),
         "operation": intent.operation or as_written(intent.asked, removes=bool(removed)),
@@ -93,11 +84,7 @@ def removals(removed: Mapping[tuple[str, str], None], named: int, intent: Intent
 
 
 def path_of_data(meta: FooterMetadata) -> str:
-    """Where the file lies that says so.
-
-    Raises:
-        InvalidName: Its table or partition can't be called so.
-    """
+    """Returns the path of a file by its footer. Raises `InvalidName` for its table or partition."""
     return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
 
 
@@ -248,11 +235,8 @@ class Uploads:
         self.keys: set[str] = set()  # of all that it has put, or begun to put, and that is its own
 
     def add(self, key: str, body: bytes) -> None:
-        """Put a file, now or soon. Waits while too many are under way.
-
-        Raises:
-            LakelogError: This file, or one before it, could not be put.
-        """
+        """Puts a file, now or soon; waits while too many are under way. Raises the error of this
+        file, or of one before it."""
         self._check()
         self.keys.add(key)
         if not (self._in_background and self._any):

@@ -95,12 +95,7 @@ _BYTES_IN_ONE: Final = 32 << 20
 
 
 class DeletesObjects(NamedTuple):
-    """What is to be put, and to be committed after that.
-
-    Attributes:
-        bodies: By key the bytes of each object.
-        actions: That point to them.
-    """
+    """Objects of row deletes to put, by key, and the actions that point to them."""
 
     bodies: list[tuple[str, bytes]]
     actions: list[wire.Action]
@@ -284,11 +279,8 @@ class Deleting(BaseTransaction):
     def _objects(
         self, bitmaps: Sequence[tuple[wire.RowDeletes, bytes]], before: Sequence[wire.Action]
     ) -> list[wire.Action]:
-        """Put bitmaps; the actions that point to them.
-
-        Raises:
-            UsageError: There is no room for them. Nothing was put.
-        """
+        """Puts bitmaps; returns the actions that point to them. Raises `UsageError`, before any is
+        put, if there is no room for them."""
         found = deletes_objects(self._session, self._intent, self._base, self._files, bitmaps)
         self._message_size.check([*before, *found.actions])
         self._files += len(found.bodies)

@@ -80,13 +80,8 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one attempt at a task has written.
-
-    Attributes:
-        task: Which of the tasks.
-        files: Their `Add`s, in the order of writing, as the actions of a message.
-        rows: How many.
-    """
+    """What one attempt at a task has written: its `Add`s in the order of writing, as the actions of
+    a message, and the number of rows."""
 
     task: int
     files: bytes

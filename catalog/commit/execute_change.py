@@ -64,12 +64,8 @@ _AT_ONCE: Final = 40_000  # actions of one transaction: some 4 MB
 
 
 class Kept(NamedTuple):
-    """Until when files are surely named.
-
-    Attributes:
-        onto: The digest of the head that the commit must follow.
-        since: For one prune floor from then on.
-    """
+    """How long files are surely named: if the commit follows the head of the digest `onto`, for one
+    prune floor from `since` on."""
 
     onto: bytes
     since: Moment

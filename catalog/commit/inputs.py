@@ -193,11 +193,7 @@ def overwritten(
 
 
 def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) -> Inputs:
-    """Files of a table that are taken out and read.
-
-    Raises:
-        FileNotLive: One is not live in this table.
-    """
+    """Returns files of a table that are taken out and read. Raises `FileNotLive`."""
 
     def asked(state: State) -> Inputs | str:
         refuse_begun(intent, table)
@@ -316,11 +312,8 @@ def within(
     table: str,
     where: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """Data that is to come, each row of which must meet what is replaced, as readers will see it.
-
-    Args:
-        shows: What it shows to them.
-    """
+    """Yields data that is to come. Raises `OperationInvalid` if a row, in the form that readers
+    will see (`shows`), doesn't meet what is replaced."""
     for batch in batches:
         if wanted is not None:
             rows = shows.seen(batch)
@@ -349,11 +342,8 @@ def staying(group: Group, session: Session, wanted: RowFilter | None) -> Iterato
 def digested(
     batches: Iterable[pa.RecordBatch], digest: RowDigest, shows: Shown | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows that are taken into a digest as they go by.
-
-    Args:
-        shows: What they show to readers; None: what they are.
-    """
+    """Yields rows, and takes them into a digest, in the form that readers see (`shows`), if
+    given."""
     for batch in batches:
         digest.add(batch if shows is None else shows.seen(batch))
         yield batch

@@ -245,12 +245,8 @@ class Mirror:
             copy.is_there = True
 
     def _put(self, copy: _Copy) -> None:
-        """Puts one copy.
-
-        Raises:
-            LostTail: Another transaction stands under its name.
-            StorageError, CorruptError: It can't be put, or what is to be copied can't be read.
-        """
+        """Puts one copy. Raises `LostTail` if another transaction has its name, `StorageError` if
+        it can't be put, and `CorruptError` if the original can't be read."""
         store, key = self._log.store, mirror_key(copy.key)
         if copy.body is None:
             if copy.digest and self._is_there(key, copy.digest):

@@ -28,11 +28,8 @@ _PLAIN: Final = frozenset({"append", "delete"})  # may turn out to be a part of 
 
 
 def check_operations(operations: Any) -> frozenset[str] | None:
-    """The operations that a writer is opened for; None: all.
-
-    Raises:
-        UsageError: No names of operations, or none at all.
-    """
+    """Returns the operations that a writer is opened for; None for all. Raises `UsageError` for
+    anything but names of operations."""
     if operations is None:
         return None
     is_list = isinstance(operations, Iterable) and not isinstance(operations, str | bytes)
@@ -67,12 +64,8 @@ def check_commit(intent: Intent, allowed: Collection[str] | None) -> None:
 
 
 class OperationGuard:
-    """What was asked of one transaction so far.
-
-    Args:
-        intent: Its own.
-        allowed: The operations that its writer was opened for; None: all.
-    """
+    """What one transaction was asked to do so far; `allowed` are the operations that its writer was
+    opened for, None: all."""
 
     def __init__(self, intent: Intent, allowed: frozenset[str] | None) -> None:
         self._intent = intent
@@ -81,12 +74,9 @@ class OperationGuard:
         self._broken_by = self._cause = ""
 
     def ask(self, operation: str) -> None:
-        """An operation is about to begin; as a part of another one it is not asked for.
-
-        Raises:
-            OperationNotAllowed, OperationInvalid: It can't be. Nothing was changed.
-            UsageError: An operation before it broke off.
-        """
+        """An operation is about to begin; as a part of another one it doesn't count. Raises
+        `OperationNotAllowed` or `OperationInvalid` if it can't be, and `UsageError` after one that
+        broke off."""
         self.check_whole()
         if self._within:
             return
@@ -102,12 +92,8 @@ class OperationGuard:
     def doing(
         self, operation: str, table: str, begun: Callable[[], bool] = lambda: True
     ) -> Iterator[None]:
-        """An operation of several steps: if it breaks off, the whole transaction is lost, for half
-        of it must never be committed.
-
-        Args:
-            begun: Tells whether anything of it is there.
-        """
+        """Runs an operation of several steps: if it breaks off once anything of it is there
+        (`begun`), the whole transaction is lost, since half of it must never be committed."""
         was_within, self._within = self._within, True
         try:
             yield

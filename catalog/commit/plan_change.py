@@ -117,15 +117,9 @@ def lost_schemas(head: State, back_to: State, table: str | None) -> list[SchemaE
 
 
 def plan_remove(head: State, table: str, paths: Sequence[str], partition: str | None) -> Prepared:
-    """What takes files out of a table.
-
-    Args:
-        paths: Of the files, as the log has them.
-        partition: All files of this one too; None: none.
-    Raises:
-        FileNotLive: One is not in the table.
-        UsageError: A partition without any.
-    """
+    """Returns what takes files out of a table: those of some paths in the log, and all of a
+    partition. Raises `FileNotLive` if one is not in the table, and `UsageError` for a partition
+    without files."""
     nothing = empty_state(head.writer, head.database)
     files = changed_files(Pair(head, nothing), table)
     wanted = sorted({check_path(path) for path in paths})

@@ -97,11 +97,7 @@ _HINT: Final = (
 
 
 def check_on_conflict(value: Any) -> bool:
-    """Whether conflicts are to be refused.
-
-    Raises:
-        UsageError: The value says nothing of the kind.
-    """
+    """Returns whether conflicts are to be refused. Raises `UsageError` for another value."""
     if value not in ON_CONFLICT:
         raise UsageError(
             f"on_conflict can't be {value!r:.60}", hint="Give 'raise' (the default) or 'allow'"
@@ -112,11 +108,8 @@ def check_on_conflict(value: Any) -> bool:
 def live_schemas(
     state: State, table: str, removed: Collection[tuple[str, str]]
 ) -> list[SchemaEntry]:
-    """The schemas that live files of a table have in one log, oldest first.
-
-    Args:
-        removed: Tables and paths of files that don't count.
-    """
+    """Returns the schemas that live files of a table have in one log, oldest first; those that are
+    `removed` (table and path) don't count."""
     files, known = state.table_of(table)
     rows = files.table(table)
     paths = sorted(path for of, path in removed if of == table)
@@ -182,11 +175,8 @@ class Own:
 
 
 class UnitedSchemas:
-    """The schemas of one log that are known to unite, by table, kept from write to write.
-
-    Args:
-        writer: Whose log, for messages.
-    """
+    """The schemas of one writer's log that are known to unite, by table, kept from write to
+    write."""
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
@@ -367,12 +357,8 @@ class OwnSchemas:
         return batches
 
     def times_read_as(self, table: str, schema: pa.Schema, *, live: bool) -> pa.Schema:
-        """The columns of times of data, in the types that the table's readers read them in.
-
-        Args:
-            schema: Of the data.
-            live: By the schemas of live files alone, not by all that the log knows.
-        """
+        """Returns the columns of times of data, in the types that the table's readers read them in:
+        by the schemas of live files if `live`, else by all that the log knows."""
         times = pa.schema([schema.field(name) for name in time_columns(schema)])
         own = self._own(table)
         found: pa.Schema = self._ask(

@@ -247,13 +247,8 @@ class Session:
         operation: str | None,
         summary: Mapping[str, str] | None,
     ) -> Intent:
-        """The intent of a new transaction.
-
-        Raises:
-            UsageError: The session is closed, or an argument can't be.
-            FencedError: Another process has taken the writer over: nothing is written any more.
-            ForeignLog: The log is another writer's or database's.
-        """
+        """Returns the intent of a new transaction. Raises `UsageError` if the session is closed or
+        an argument can't be, `FencedError`, and `ForeignLog`."""
         self.check_open()
         self._committer.refuse_fenced()
         self._committer.refuse_foreign()
@@ -277,11 +272,8 @@ class Session:
         return self._committer.current_epoch()
 
     def checkpoint(self, *, trim: bool = False) -> CheckpointInfo | None:
-        """Write a checkpoint of the newest state that is known; None while the log is empty.
-
-        Args:
-            trim: Look what was pruned, and leave its history out.
-        """
+        """Writes a checkpoint of the newest known state; None while the log is empty. `trim` leaves
+        out the history of what was pruned."""
         self.check_process()
         with self._guard:
             state, seen_at = self._committer.checkpointable()
@@ -312,13 +304,8 @@ class Session:
         self.commit(intent)
 
     def forget(self, tables: Sequence[str], applications_before_us: int) -> CommitInfo:
-        """Commit that emptied tables, and applications last committed before a time, are no part of
-        the log any more.
-
-        Raises:
-            TableNotFound: The log knows no such table.
-            UsageError: The time is still to come.
-        """
+        """Commits that emptied tables, and applications last committed before a time, are no part
+        of the log any more. Raises `TableNotFound`, and `UsageError` for a time to come."""
         intent = self.begin(None, None, "maintenance", None)
         check_past(applications_before_us, self._ambient.now_us())
         known = self.ask(lambda state: state.schemas.tables())
@@ -477,11 +464,8 @@ class Session:
             return asked(self._committer.state)
 
     def ask_anew(self, asked: Callable[[State], _T]) -> _T:
-        """What the log says now: no refusal is told from a state that may be long past.
-
-        Raises:
-            FencedError: Another owner has taken the writer over.
-        """
+        """Asks the newest state in the log, so that nothing is refused by an old one. Raises
+        `FencedError`."""
         with self._guard:
             self._committer.absorb()
             self._committer.refuse_fenced()

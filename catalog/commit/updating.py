@@ -119,11 +119,7 @@ class Updating(Upserting):
         self, table: str, values: Mapping[str, Any], where: Any, others: Sequence[State],
         **options: Any,
     ) -> Updated:  # fmt: skip
-        """Update rows of this log.
-
-        Args:
-            others: The other logs of the cut.
-        """
+        """Updates rows of this log; `others` are the other logs of the cut."""
         self._check_open("row_delta")
         self._session.refuse_fenced()
         table = value_of(table)
@@ -322,12 +318,8 @@ class Assigned:
 
 
 class _Found:
-    """The rows of a group of files that are updated, with their new values; and afterwards, by file
-    in order, their numbers.
-
-    Attributes:
-        numbers: Of the rows of each file.
-    """
+    """The rows of a group of files that are updated, with their new values; afterwards `numbers`
+    has the numbers of the rows of each file."""
 
     def __init__(self, store: Any, plan: UpdatePlan, group: _Group, assigned: Assigned) -> None:
         self._store = store

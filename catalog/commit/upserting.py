@@ -154,11 +154,8 @@ def rows_with_keys(store: Store, found: KeyMatches, keys: pa.Table) -> list[np.n
 
 
 class _Keys:
-    """Some keys, to be found among others: column by column those that begin so have a number.
-
-    Args:
-        keys: Without nulls.
-    """
+    """Some keys without nulls, to be found among others: the beginnings of keys are numbered,
+    column by column."""
 
     def __init__(self, keys: pa.Table) -> None:
         self._values = [pc.unique(values) for values in keys.columns]
@@ -342,12 +339,8 @@ def _names(key: Any, own: tuple[str, ...], table: str) -> list[str]:
 
 
 def _checked(rows: pa.Table, names: Sequence[str], table: str) -> list[str]:
-    """The columns of the key, if the data has them.
-
-    Raises:
-        UsageError: It doesn't.
-        InvalidSchema: They can't be of a key, or hold null.
-    """
+    """Returns the columns of the key. Raises `UsageError` if the data lacks one, and
+    `InvalidSchema` if one can't be of a key, or holds null."""
     from ...errors import InvalidSchema
 
     for name in names:

@@ -32,15 +32,8 @@ if TYPE_CHECKING:
 
 
 def rows_again(state: State, files: Files, wanted: Mapping[str, pa.Array]) -> tuple[Rows, ...]:
-    """Files of a state with what describes them, to be added again.
-
-    Args:
-        state: In which they are live.
-        files: Its live files.
-        wanted: Paths by table.
-    Raises:
-        CorruptObject: A piece that holds them is damaged.
-    """
+    """Returns live files of a state with what describes them, to be added again: those of the
+    `wanted` paths by table. Raises `CorruptObject` if a piece that holds them is damaged."""
     found = []
     for part in files.parts:
         live = np.zeros(part.run.rows, np.bool_)
@@ -95,12 +88,8 @@ def _live(rows: Rows) -> pa.Table:
 
 
 def named_for_now(again: Iterable[Rows], live: Collection[str]) -> list[wire.Action]:
-    """Actions that add files and take them out again: nothing is live by them, and gc sees them
-    named.
-
-    Args:
-        live: Paths that are live, so that they are named already.
-    """
+    """Returns actions that add files and take them out again: nothing is live by them, and gc sees
+    them named. Files of the paths `live` are named already."""
     columns = ("table", "path", "partition", "size_bytes", "row_count", "schema_fingerprint")
     actions = []
     for rows in again:
@@ -115,12 +104,8 @@ def named_for_now(again: Iterable[Rows], live: Collection[str]) -> list[wire.Act
 
 
 def schemas_again(head: State, entries: Iterable[SchemaEntry]) -> list[wire.Action]:
-    """The actions that name schemas which the head has forgotten. What it takes to read them is
-    required already: the same log named them before.
-
-    Args:
-        entries: Of the state gone back to.
-    """
+    """Returns the actions that name schemas (`entries` of the state gone back to) which the head
+    has forgotten. The features that they need are required already: the log named them before."""
     wanted = list(entries)
     known = schemas_with(head, {entry.table for entry in wanted})
     actions: list[wire.Action] = []
@@ -139,12 +124,8 @@ def schemas_again(head: State, entries: Iterable[SchemaEntry]) -> list[wire.Acti
 
 
 def check_again(state: State, intent: Intent) -> None:
-    """Check the files that an intent adds again against the state that it is committed onto.
-
-    Raises:
-        DuplicateFile: One is live, and the intent doesn't remove it first.
-        UnknownSchema: The log doesn't know the schema of one.
-    """
+    """Raises `DuplicateFile` if a file that an intent adds again is live and not removed first, and
+    `UnknownSchema` if the log doesn't know its schema."""
     names = names_again(intent.again)
     paths = [path for _, path in names]
     removed = {a.remove.path for a in intent.actions if a.WhichOneof("kind") == "remove"}

@@ -109,12 +109,8 @@ class Applications:
 def load_applications(
     pieces: Sequence[Piece], bodies: Sequence[memoryview], tail: Iterable[DecodedTransaction]
 ) -> Applications:
-    """Those of a state.
-
-    Args:
-        pieces, bodies: Those of the base that hold some, and their Arrow IPC bytes.
-        tail: The transactions since.
-    """
+    """Returns the applications of a state: of the base's pieces, with their Arrow IPC bytes, and of
+    the transactions since."""
     applications = Applications()
     for piece, data in zip(pieces, bodies, strict=True):
         rows = decode_segment(data, APPLICATIONS, piece.rows, piece.where)

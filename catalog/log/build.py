@@ -55,11 +55,8 @@ class Moment:
         return max(age_s, now.store_s - self.store_s)
 
     def before(self, seconds: float, store_s: float | None = None) -> Moment:
-        """The moment so many seconds before this one.
-
-        Args:
-            store_s: What the store's clock showed then, if that is known better.
-        """
+        """Returns the moment so many seconds before this one; `store_s` is what the store's clock
+        showed then, if that is known better."""
         if store_s is None and self.store_s is not None:
             store_s = self.store_s - seconds
         return Moment(self.steady_s - seconds, self.wall_s - seconds, store_s)

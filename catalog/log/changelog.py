@@ -433,11 +433,8 @@ class Touched:
         self._went[path] = rewrite
 
     def mark(self, action: wire.Action, revision: int, number: int) -> None:
-        """Rows are deleted, if an action of the table does that.
-
-        Args:
-            revision, number: Of the commit, and its place there.
-        """
+        """Takes note of an action that deletes rows; `number` is its place in the commit
+        `revision`."""
         kind = action.WhichOneof("kind")
         if kind == "row_deletes":
             self._marked[action.row_deletes.path] = None

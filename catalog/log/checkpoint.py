@@ -277,11 +277,7 @@ def _cut(table: pa.Table) -> Iterable[pa.Table]:
 
 
 def write_deletes(state: State, sink: PieceSink) -> list[str]:
-    """Write the deletes of a state.
-
-    Returns:
-        Objects that hold fields of a later version.
-    """
+    """Writes the deletes of a state; returns the objects that hold fields of a later version."""
     old = [piece for piece in state.pieces if piece.kind in KINDS]
     kinds = {a.WhichOneof("kind") for t in state.tail for a in t.message.actions}
     if not old and kinds.isdisjoint({"tombstone", "row_deletes"}):

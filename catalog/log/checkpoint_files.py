@@ -98,11 +98,8 @@ MAX_COUNT: Final = (1 << 64) - 1
 
 
 def write_files(state: State, sink: PieceSink, counts: wire.Counts) -> list[Part] | None:
-    """Runs of the base, as far as they stay, and one run of what has come since.
-
-    Returns:
-        The parts of the new checkpoint, if the state's files were loaded.
-    """
+    """Writes runs of the base that stay, and one run of what has come since; returns the parts of
+    the new checkpoint, if the state's files were loaded."""
     recent = _recent_files(state)
     files = state.files if recent is None else None  # something of the base was removed
     old = [piece for piece in state.pieces if piece.kind == FILES]

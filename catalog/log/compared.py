@@ -32,13 +32,8 @@ _NUL = "\0"  # no path holds it, so that the first one parts path and table
 
 
 def live_files(state: State, only: str | None = None) -> Files:
-    """The live files of a state, of which every table that is asked for can be used.
-
-    Args:
-        only: A table; None: all.
-    Raises:
-        CorruptObject: The files of a table can't be told.
-    """
+    """Returns the live files of a state, of the table `only` or of all. Raises `CorruptObject` if
+    those of a table can't be read."""
     if only is not None:
         return state.table_of(only)[0]
     files = state.files
@@ -58,11 +53,8 @@ def read_whole(state: State) -> State:
 
 
 def live_rows(files: Files, only: str | None = None) -> pa.Table:
-    """Live files, with the columns of `CORE_COLUMNS`, by table and path.
-
-    Args:
-        only: A table; None: all.
-    """
+    """Returns live files, with the columns of `CORE_COLUMNS`, by table and path; of the table
+    `only`."""
     found = [_rows_of(part, only) for part in files.parts]
     added = [
         pair
@@ -146,11 +138,7 @@ _ROWS: Final = pa.schema(
 
 
 class Pair(NamedTuple):
-    """One writer's log in both cuts; the empty state stands where a cut has nothing of it.
-
-    Attributes:
-        before, after: Its states.
-    """
+    """One writer's log in both cuts; the empty state where a cut has nothing of it."""
 
     before: State
     after: State
@@ -162,13 +150,7 @@ class Pair(NamedTuple):
 
 
 def compared(pairs: Sequence[Pair], only: str | None = None) -> dict[str, pa.Table]:
-    """All that differs, by kind.
-
-    Args:
-        only: Of this table; None: of all.
-    Raises:
-        CorruptError: One of the states can't be read as far.
-    """
+    """Returns all that differs, by kind, of the table `only` or of all. Raises `CorruptError`."""
     return {kind: differ(pairs, only) for kind, differ in KINDS.items()}
 
 

@@ -54,11 +54,8 @@ class Other(NamedTuple):
 
 
 def refuse_conflict(state: State, intent: Intent) -> None:
-    """Hold what an intent relies on against the state that it would be committed onto.
-
-    Raises:
-        OperationConflict: They don't fit; names the other transaction.
-    """
+    """Raises `OperationConflict`, with the other transaction, if what an intent relies on doesn't
+    fit the state that it would be committed onto."""
     for claim in intent.claims:
         if claim.base_revision < state.revision:
             _hold(state, intent, claim)

@@ -48,21 +48,14 @@ class DefinitionEntry:
 
     @property
     def definition(self) -> Definition:
-        """What rows are read by.
-
-        Raises:
-            CorruptObject: This Arrow can't read its schema, or it doesn't fit the rest.
-        """
+        """What rows are read by. Raises `CorruptObject` if this Arrow can't read its schema, or it
+        doesn't fit the rest."""
         return decode_definition(self.wire, self.where)
 
 
 @dataclass(slots=True)
 class Definitions:
-    """All definitions of a log.
-
-    Attributes:
-        entries: By table.
-    """
+    """All definitions of a log, by table (`entries`)."""
 
     entries: dict[str, DefinitionEntry] = field(default_factory=dict)
     _decoded: dict[str, tuple[DefinitionEntry, Definition]] = field(
@@ -114,15 +107,8 @@ def load_definitions(
     newest: int,
     tail: Iterable[DecodedTransaction],
 ) -> Definitions:
-    """The definitions of a state.
-
-    Args:
-        pieces, bodies: Those of the base that hold some, and their Arrow IPC bytes.
-        newest: The revision of the base.
-        tail: The transactions since.
-    Raises:
-        CorruptObject: A piece is damaged, or isn't what its reference says.
-    """
+    """Returns the definitions of a state: of the pieces of its base (of the revision `newest`),
+    with their Arrow IPC bytes, and of the transactions since. Raises `CorruptObject`."""
     found = Definitions()
     for piece, data in zip(pieces, bodies, strict=True):
         found.load(decode_definitions(data, piece, newest), piece.where)
@@ -134,15 +120,8 @@ def load_definitions(
 def decode_definitions(
     data: memoryview, piece: Piece, newest: int, *, exact: bool = False
 ) -> pa.Table:
-    """A DEFINITIONS segment, checked.
-
-    Args:
-        newest: The revision of the checkpoint.
-        exact: Refuse columns of a later version.
-    Raises:
-        CorruptObject: It is damaged.
-        UnsupportedFeature: It holds more than this version knows (if `exact`).
-    """
+    """Returns a DEFINITIONS segment of the checkpoint of the revision `newest`, checked. Raises
+    `CorruptObject`, and with `exact` `UnsupportedFeature` for columns of a later version."""
     rows = decode_segment(data, DEFINITIONS, piece.rows, piece.where, exact=exact)
     for row in _rows(rows):
         message = parse_definition(row["definition"], piece.where)
@@ -160,11 +139,8 @@ def _rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def definition_actions(features: Set[str], message: wire.Definition) -> list[wire.Action]:
-    """The action that defines a table, after the one that requires what it takes to read it.
-
-    Args:
-        features: That the log requires already, of readers and of writers.
-    """
+    """Returns the action that defines a table, after the one that requires what it takes to read
+    it, but for `features` that the log requires already."""
     upgrade = wire.Upgrade(required_reader_features=[FEATURE], required_writer_features=[FEATURE])
     first = [] if FEATURE in features else [wire.Action(upgrade=upgrade)]
     return [*first, wire.Action(definition=message)]

@@ -161,12 +161,8 @@ class Deletes:
     # --- Replay -----------------------------------------------------------------------------------
 
     def load(self, piece: Piece, data: memoryview, newest: int, *, exact: bool = False) -> None:
-        """Takes in a segment of a checkpoint. Raises `CorruptObject`.
-
-        Args:
-            newest: The revision of the checkpoint.
-            exact: Refuse columns of a later version.
-        """
+        """Takes in a segment of the checkpoint of the revision `newest`; `exact` refuses columns of
+        a later version. Raises `CorruptObject`."""
         rows = decode_segment(data, piece.kind, piece.rows, piece.where, exact=exact)
         tables = rows.column("table")
         said = (piece.segment.first_table, piece.segment.last_table)
@@ -307,13 +303,8 @@ def load_deletes(
     *,
     exact: bool = False,
 ) -> Deletes:
-    """Returns the deletes in pieces of a checkpoint and in the transactions since. Raises
-    `CorruptObject`.
-
-    Args:
-        newest: The revision of the checkpoint.
-        exact: Refuse columns of a later version.
-    """
+    """Returns the deletes in pieces of the checkpoint of the revision `newest`, and in the
+    transactions since; `exact` refuses columns of a later version. Raises `CorruptObject`."""
     found, where = Deletes(), ""
     for piece, data in pieces:
         found.load(piece, data, newest, exact=exact)

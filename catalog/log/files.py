@@ -91,11 +91,7 @@ class Files:
     # --- Reading ----------------------------------------------------------------------------------
 
     def check(self, table: str) -> None:
-        """Refuse a table that can't be used.
-
-        Raises:
-            CorruptObject: Its files don't fit together; names the object that says so.
-        """
+        """Raises `CorruptObject`, about the object at fault, if a table can't be used."""
         error = self.broken.get(table)
         if error is None:
             error = next((e for piece, e in self.broken_ranges if piece.may_hold(table)), None)

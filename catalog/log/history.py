@@ -168,11 +168,8 @@ class History:
         return int(self.rows[0]["revision"]) if self.rows else -1
 
     def first_epoch(self) -> int:
-        """The epoch of that revision; 0 if none has a row.
-
-        Raises:
-            CorruptError: Its piece is damaged, and no older checkpoint serves.
-        """
+        """Returns the epoch of that revision; 0 if none has a row. Raises `CorruptError` if its
+        piece is damaged, and no older checkpoint serves."""
         return self._sound(self._first_epoch)
 
     def _first_epoch(self) -> int:
@@ -221,12 +218,8 @@ class History:
         self.older, self._tables = other.older, {}
 
     def piece(self, place: int, *, exact: bool = False) -> pa.Table:
-        """Returns the rows of one piece, read once. Raises `CorruptObject` if they aren't those of
-        its revisions.
-
-        Args:
-            exact: Refuse columns of a later version.
-        """
+        """Returns the rows of one piece, read once; `exact` refuses columns of a later version.
+        Raises `CorruptObject` if they aren't those of its revisions."""
         if place not in self._tables:
             piece = self.pieces[place]
             data = self.fetch([piece])[0]

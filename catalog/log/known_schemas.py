@@ -68,11 +68,8 @@ class SchemaEntry:
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """All schemas of a log, or those of the tables that were loaded.
-
-    Attributes:
-        entries: By table and fingerprint, in the order they were learnt.
-    """
+    """All schemas of a log, or those of the tables that were loaded, by table and fingerprint
+    (`entries`), in the order they were learnt."""
 
     entries: dict[Identity, SchemaEntry] = field(default_factory=dict)
     _named: dict[str, set[bytes]] = field(default_factory=dict, compare=False)  # by table
@@ -87,11 +84,7 @@ class KnownSchemas:
         return identity in self.entries
 
     def load(self, rows: pa.Table, where: str, only: frozenset[str] | None = None) -> None:
-        """Take in a SCHEMAS segment that was found sound.
-
-        Args:
-            only: Rows of these tables; None: all.
-        """
+        """Takes in a sound SCHEMAS segment, of the tables `only` or of all."""
         if only is not None:
             ranges = table_ranges(rows.column("table"))
             parts = [rows.slice(a, b - a) for t, (a, b) in ranges.items() if t in only]
@@ -191,15 +184,9 @@ def schema_entries(rows: pa.Table, where: str) -> list[SchemaEntry]:
 
 
 def decode_schemas(data: memoryview, piece: Piece, newest: int, *, exact: bool = False) -> pa.Table:
-    """A SCHEMAS segment, checked.
-
-    Args:
-        newest: The revision of the checkpoint.
-        exact: Refuse columns of a later version, which would be lost by writing the rows anew.
-    Raises:
-        CorruptObject: It is damaged, or isn't what its reference says.
-        UnsupportedFeature: It holds more than this version knows (if `exact`).
-    """
+    """Returns a SCHEMAS segment of the checkpoint of the revision `newest`, checked. Raises
+    `CorruptObject`, and with `exact` `UnsupportedFeature` for columns of a later version, which
+    would be lost by rewriting the rows."""
     rows = decode_segment(data, SCHEMAS, piece.rows, piece.where, exact=exact)
     _check_table_range(rows, piece)
     check_schemas(rows, piece.where, newest)

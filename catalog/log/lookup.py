@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 
 
 def files_with(state: State, paths: Iterable[str]) -> Files:
-    """Live files in which any of these paths can be found, if they are live; to be asked for
-    nothing else.
-
-    Raises:
-        CorruptError: A piece that may hold one is damaged, and no older checkpoint serves.
-    """
+    """Returns live files in which these paths can be found, if they are live, and nothing else.
+    Raises `CorruptError` if a piece that may hold one is damaged, and no older checkpoint
+    serves."""
     if state.loaded_files is not None:
         return state.files
     wanted = sorted({path.encode() for path in paths})
@@ -95,11 +92,7 @@ def rows_in(files: Files, table: str, paths: Sequence[str]) -> int | None:
 
 
 def schemas_with(state: State, tables: Iterable[str]) -> KnownSchemas:
-    """The schemas of some tables; to be asked for nothing else.
-
-    Raises:
-        CorruptError: A piece that may hold them is damaged, and no older checkpoint serves.
-    """
+    """Returns the schemas of some tables, and perhaps of others; raises as `files_with`."""
     seen = _of_base(state)
     missing = frozenset(tables) - seen.tables
     if missing:

@@ -71,11 +71,8 @@ def inferred(actions: Iterable[wire.Action], asked: Collection[str] = ()) -> str
 
 
 def as_written(asked: Collection[str], *, removes: bool) -> str:
-    """The operation of a transaction that adds a file, as far as it is known by then.
-
-    Args:
-        removes: Whether it has taken out files.
-    """
+    """Returns the operation of a transaction that adds a file, if it is known by then; `removes`:
+    it has taken out files."""
     found = inferred((), asked)
     return found if found != "maintenance" else "overwrite" if removes else "append"
 
@@ -89,11 +86,7 @@ def reachable(asked: Collection[str]) -> frozenset[str]:
 
 
 def check_asked(declared: str, operation: str) -> None:
-    """Raises `OperationInvalid` if a transaction was declared to be something else.
-
-    Args:
-        declared: What it was begun as; empty: nothing.
-    """
+    """Raises `OperationInvalid` if a transaction was `declared` to be something else."""
     if operation not in _MAY_ASK.get(declared, _MAY_BECOME):
         does = {"append": "adds", "delete": "removes"}.get(operation, f"is asked for {operation}")
         raise OperationInvalid(
@@ -105,12 +98,8 @@ def check_asked(declared: str, operation: str) -> None:
 
 
 def check_kinds(operation: str, actions: Sequence[wire.Action]) -> None:
-    """Refuse actions that an operation has not.
-
-    Raises:
-        OperationInvalid: An append that removes or deletes rows, a delete that adds, a rewrite that
-            deletes rows; names table and figures.
-    """
+    """Raises `OperationInvalid`, with table and figures, for an append that removes or deletes
+    rows, a delete that adds, or a rewrite that deletes rows."""
     for unwanted, does in _UNWANTED.get(operation, {}).items():
         found = [getattr(a, unwanted) for a in actions if a.WhichOneof("kind") == unwanted]
         if not found:
@@ -248,11 +237,8 @@ def gist_of(
 
 
 def read_gist(summary: Mapping[str, str]) -> Gist:
-    """What a commit said of itself.
-
-    Args:
-        summary: Of HISTORY. Its values may be any text.
-    """
+    """Returns what a commit said of itself, from a summary in HISTORY, whose values may be any
+    text."""
     words = {k: v for k, v in summary.items() if not k.startswith(PREFIX) or k in _SHOWN}
     return Gist(
         _names(summary.get(_TABLES)),
@@ -295,12 +281,8 @@ def _touched(actions: Iterable[wire.Action]) -> Iterable[str]:
 
 
 def rows_removed(state: State, actions: Iterable[wire.Action]) -> int | None:
-    """Returns the rows of the files that some actions remove; None if they remove none, or one of
-    the files is not live.
-
-    Raises:
-        CorruptError: A piece of these files is damaged.
-    """
+    """Returns the number of rows of the files that some actions remove; None if they remove none,
+    or one is not live. Raises `CorruptError` if a piece of these files is damaged."""
     added: dict[tuple[str, str], int] = {}
     wanted: list[tuple[str, str]] = []
     total = count = 0

@@ -92,11 +92,8 @@ def outcome_unknown_error(key: str, transaction_id: bytes) -> CommitOutcomeUnkno
 
 
 def outcome_of(error: LakelogError, transaction_id: bytes, sent_as: str | None) -> LakelogError:
-    """An error of a whole attempt, as it stands for one transaction of it: in doubt stays in doubt.
-
-    Args:
-        sent_as: The key that it was sent under and nobody knows of; None for none.
-    """
+    """Returns the error of a whole attempt for one transaction of it: in doubt stays in doubt, if
+    it was sent under a key (`sent_as`) that nobody knows of."""
     if sent_as is None or isinstance(error, (FencedError, ForkError)):
         own = copy(error)  # each caller raises its own: none gathers the others' tracebacks
         own.__cause__ = error
@@ -298,11 +295,8 @@ class Attempts:
         return None
 
     def sends(self, attempt: Attempt) -> list[bytes]:
-        """A put is about to begin: from here on, whatever interrupts it, they are in doubt.
-
-        Returns:
-            Those that were not in doubt before.
-        """
+        """A put is about to begin: from here on, whatever interrupts it, they are in doubt. Returns
+        those that were not in doubt before."""
         fresh = [one for one in attempt.ids if self.fate(one) is not Fate.SENT]
         for one in attempt.ids:
             self._digests[one] = self.digests(one) | {attempt.decoded.digest}

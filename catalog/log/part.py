@@ -148,14 +148,8 @@ def read_parts(
 def sound_run(
     data: memoryview, piece: Piece, newest: int, again: Callable[[], memoryview] | None
 ) -> Run:
-    """The rows of a piece, decoded.
-
-    Args:
-        newest: The revision of the checkpoint.
-        again: Reads the bytes once more; None: they are kept.
-    Raises:
-        CorruptObject: It is damaged, or isn't what its reference says.
-    """
+    """Returns the rows of a piece of the checkpoint of the revision `newest`, decoded; `again`
+    reads the bytes once more, None: they are kept. Raises `CorruptObject`."""
     run = Run.of_segment(data, piece.rows, piece.where, again)
     check_range(run, piece)
     check_revisions(run, newest)
@@ -234,12 +228,8 @@ def in_partition(rows: pa.Table, partition: str) -> pa.ChunkedArray:
 
 
 def check_base(parts: Iterable[Part], table: str, known: Collection[bytes] | None) -> None:
-    """Raises `CorruptObject` if in the base of some pieces a path occurs twice, or a schema is
-    unknown.
-
-    Args:
-        known: Fingerprints of the table's schemas there; None: not checked.
-    """
+    """Raises `CorruptObject` if in the base of some pieces a path occurs twice, or a schema is not
+    among the table's fingerprints there (`known`; None: not checked)."""
     based = [p.as_in_base() for p in parts if p.in_run is not None and table in p.run.ranges]
     for part in based if known is not None else ():
         for fingerprint in distinct(part.rows(table).column("schema_fingerprint")):

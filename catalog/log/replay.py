@@ -123,11 +123,8 @@ def _told(state: State, actions: Sequence[wire.Action], path: str) -> str:
 def _doubled(
     told: str, path: str, live: Collection[_File], fate: Mapping[_File, bool]
 ) -> DuplicateFile:
-    """The error of a file that is added, and is live in a table.
-
-    Args:
-        told: Its path as users name it.
-    """
+    """Returns the error of a file that is added, and live in a table; `told` is the path as users
+    name it."""
     holders = {file: True for file in live} | dict(fate)
     table = min(name for (name, each), there in holders.items() if there and each == path)
     return DuplicateFile(

@@ -188,22 +188,16 @@ class State:
 
     @property
     def files(self) -> Files:
-        """The live files of all tables. Read when first asked for.
-
-        Raises:
-            CorruptObject: A piece is damaged, and no older checkpoint serves.
-        """
+        """The live files of all tables, read when first asked for. Raises `CorruptObject` if a
+        piece is damaged, and no older checkpoint serves."""
         if self._files is None:
             self._files = self.sound(self._load_files, stay=True)
         return self._files
 
     def table_of(self, table: str, partition: str | None = None) -> tuple[Files, KnownSchemas]:
-        """The live files of one table, or of one partition of it, and its schemas, perhaps with
-        those of others; both from one base. Only what may hold them is read; nothing is kept.
-
-        Raises:
-            CorruptObject: The table can't be used from this base, and from no older one.
-        """
+        """Returns the live files of one table, or of one partition of it, and its schemas, perhaps
+        with those of others; both from one base. Reads only what may hold them, and keeps nothing.
+        Raises `CorruptObject` if no base serves."""
         base, only = self.base, frozenset({table})
 
         def load() -> tuple[Files, KnownSchemas]:
@@ -363,11 +357,7 @@ class State:
         return files
 
     def parts_of(self, wanted: Sequence[Piece]) -> list[Part]:
-        """FILES pieces of the base, decoded.
-
-        Raises:
-            CorruptObject: One is damaged, or isn't what its reference says.
-        """
+        """Returns FILES pieces of the base, decoded. Raises `CorruptObject`."""
         newest = -1 if self.base is None else self.base.message.revision
         bodies = self.bytes_of(wanted)
         at_once = self.map_large if sum(map(len, bodies)) > SMALL_BYTES else map

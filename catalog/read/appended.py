@@ -155,12 +155,7 @@ _ORDER: Final = ("first_clock", "writer", "path", "partition")
 
 
 class Existing:
-    """The files of a table at a cut.
-
-    Args:
-        store: A `WideStore`.
-        tables: Of the cut.
-    """
+    """The files of a table at the cut of `tables`; `store` is a `WideStore`."""
 
     def __init__(self, store: Store, tables: CutTables, table: str) -> None:
         self._store = store

@@ -52,12 +52,7 @@ ABOUT: Final = pa.schema(
 
 
 class Seen(NamedTuple):
-    """What can be seen of a file at one point.
-
-    Attributes:
-        is_live: Whether it is there.
-        hidden: What hides rows of it; None: nothing.
-    """
+    """What can be seen of a file at one point: whether it is live, and what hides rows of it."""
 
     is_live: bool
     hidden: Hidden | None = None
@@ -320,10 +315,9 @@ def _goes_back(before: Definition, after: Definition) -> bool:
 def told_columns(
     told: CutTables, before: State, table: str, others: Sequence[Definition] = ()
 ) -> ToldBy:
-    """The columns by which rows of a log are told.
+    """Returns the columns, of the cut `told`, by which rows of a log are told.
 
     Args:
-        told: The tables of the cut that has these columns.
         before: The log's state at the earlier point.
         others: What commits since said of the columns.
     """
@@ -377,16 +371,7 @@ def steps_between(store: Store, ambient: Ambient, known: Known) -> Steps:
 
 
 class Known:
-    """What two states of a log tell of the deletes of a table; statistics are read when they are
-    asked for.
-
-    Args:
-        states: The earlier and the later one.
-
-    Attributes:
-        before, after: The states.
-        table: Its name.
-    """
+    """What two states of a log tell of the deletes of a table; statistics are read when needed."""
 
     def __init__(self, states: tuple[State, State], table: str) -> None:
         self.before, self.after = states

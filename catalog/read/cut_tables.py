@@ -78,11 +78,8 @@ class Unlisted:
 
 
 def table_names(state: State) -> set[str]:
-    """The tables that a log knows a schema of. What can't be listed is warned of, with its range.
-
-    Raises:
-        CorruptError: None can be listed: what names the segments is damaged, or too new.
-    """
+    """Returns the tables that a log knows a schema of; warns of ranges that can't be listed. Raises
+    `CorruptError` if none can be: the names of the segments are damaged, or too new."""
     names, unlisted = listed_tables(state)
     for one in unlisted:
         if one.last is None:
@@ -140,12 +137,7 @@ def _at_base(state: State) -> tuple[set[str], list[Unlisted]]:
 
 
 class CutTables:
-    """The tables of one database at a cut.
-
-    Attributes:
-        database: Its name.
-        states: Of the logs, by writer.
-    """
+    """The tables of one database at a cut: the states of the logs, by writer."""
 
     def __init__(self, database: str, states: Sequence[State]) -> None:
         self.database = database
@@ -163,11 +155,7 @@ class CutTables:
         return sorted({name for state in self.states for name in table_names(state)})
 
     def of_writer(self, writer: str | None) -> Sequence[State]:
-        """The logs that are asked for: one, or all.
-
-        Raises:
-            WriterNotFound: There is no such one in the cut.
-        """
+        """Returns the log of one writer, or all. Raises `WriterNotFound`."""
         if writer is None:
             return self.states
         found = [state for state in self.states if state.writer == writer]
@@ -181,13 +169,8 @@ class CutTables:
         return found
 
     def check(self, table: str, partition: str | None = None) -> None:
-        """Refuse a table that the cut doesn't know.
-
-        Raises:
-            TableNotFound: It doesn't.
-            UsageError: A name that is no text.
-            CorruptObject: It may know it, and can't be read.
-        """
+        """Raises `TableNotFound` if the cut doesn't know a table, `UsageError` if the name is no
+        text, and `CorruptObject` if the cut may know it, and can't be read."""
         for what, name in (("table", table), ("partition", "" if partition is None else partition)):
             if not is_text(name):
                 raise UsageError(
@@ -238,11 +221,8 @@ class CutTables:
             return self._schemas[key]
 
     def shown(self, state: State, table: str, fingerprint: bytes) -> Shown:
-        """What files of a schema show in one log.
-
-        Raises:
-            CorruptObject: The schema, or what the log says of the table's columns, can't be read.
-        """
+        """Returns what files of a schema show in one log. Raises `CorruptObject` if the schema, or
+        the definition of the table's columns, can't be read."""
         key = (state.writer, table, fingerprint)
         with self._reading:
             if key not in self._shown:

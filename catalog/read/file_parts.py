@@ -116,11 +116,8 @@ def _unified(schemas: Sequence[FileSchema], table: str, names: Sequence[str]) ->
 
 
 def checked(columns: Sequence[str], schemas: Sequence[FileSchema], table: str) -> Sequence[str]:
-    """The columns asked for, if they can be.
-
-    Raises:
-        UsageError: There is no such one, or it is named twice.
-    """
+    """Returns the columns asked for. Raises `UsageError` if one doesn't exist, or is named
+    twice."""
     if isinstance(columns, str):
         raise UsageError(
             f"Columns are a list of names, not {columns!r}", hint=f"Give [{columns!r}]"
@@ -146,13 +143,8 @@ def checked(columns: Sequence[str], schemas: Sequence[FileSchema], table: str) -
 
 
 def keyed(parts: Iterable[FilePart], folder: str, state: State) -> Iterator[FilePart]:
-    """Files of a log, each with the key that a `WideStore` reads it by.
-
-    Args:
-        parts: With `folder` and path as their keys.
-    Raises:
-        CorruptObject: The log doesn't say where a file lies.
-    """
+    """Yields files of a log, whose keys are `folder` and path, with the keys that a `WideStore`
+    reads them by. Raises `CorruptObject` if the log doesn't say where a file is."""
     start, cut = folder + IN_PLACE, len(folder)
     places = state.places
     for part in parts:
@@ -163,11 +155,8 @@ def keyed(parts: Iterable[FilePart], folder: str, state: State) -> Iterator[File
 
 
 def keys_of(paths: pa.ChunkedArray, folder: str, state: State) -> list[str]:
-    """The keys that a `WideStore` reads files by, from their paths in a log.
-
-    Raises:
-        CorruptObject: The log doesn't say where a file lies.
-    """
+    """Returns the keys that a `WideStore` reads files by, from their paths in a log; raises as
+    `keyed`."""
     places = state.places
     return [
         places.url(path) if path.startswith(IN_PLACE) else folder + path
@@ -181,14 +170,8 @@ def key_column(paths: pa.ChunkedArray, folder: str, state: State) -> pa.ChunkedA
 
 
 def urls_of(paths: pa.ChunkedArray, folder: str, state: State, store: Store) -> pa.ChunkedArray:
-    """URLs of files, from their paths in a log.
-
-    Args:
-        folder: Of the log, that paths are relative to.
-        store: A `WideStore`.
-    Raises:
-        CorruptObject: The log doesn't say where a file lies.
-    """
+    """Returns the URLs of files, from their paths in a log, relative to `folder`; `store` is a
+    `WideStore`. Raises as `keyed`."""
     prefix = store.object_url(folder + "x")[:-1]
     return _resolved(paths, prefix, state, lambda each: store.object_url(f"{each}/x")[:-2])
 

@@ -49,12 +49,8 @@ class TombstoneTest:
     tombstone: Tombstone
 
     def bound(self, schema: pa.Schema, key: str) -> TombstoneFilter:
-        """Its predicate for files of a schema.
-
-        Raises:
-            SchemaConflict: A column has another type in the file, and none in common.
-            CorruptObject: The tombstone can't be understood.
-        """
+        """Returns its predicate for files of a schema. Raises `SchemaConflict` if a column has no
+        common type with the file's, and `CorruptObject` if the tombstone can't be understood."""
         return _filter_of(self.tombstone, schema, key)
 
 

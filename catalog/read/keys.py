@@ -67,11 +67,8 @@ class KeyRanges:
     once: np.ndarray
 
     def meeting(self, some: np.ndarray) -> np.ndarray:
-        """Per file how many of some files have a range that meets its own; itself counts.
-
-        Args:
-            some: Places, or a mask.
-        """
+        """Returns per file how many of `some` files (places, or a mask) have a range that meets its
+        own; itself counts."""
         starts, ends = np.sort(self.low[some]), np.sort(self.high[some])
         before = np.searchsorted(ends, self.low, "left")
         behind = len(starts) - np.searchsorted(starts, self.high, "right")
@@ -85,12 +82,8 @@ class KeyRanges:
         return found
 
     def groups(self, wanted: np.ndarray) -> list[np.ndarray]:
-        """What must be looked into to resolve the keys of some files: groups of files, by place, of
-        which no two share a key.
-
-        Args:
-            wanted: Which, as a mask.
-        """
+        """Returns what must be read to resolve the keys of the `wanted` files (a mask): groups of
+        files, by place, of which no two share a key."""
         if not wanted.any():
             return []
         places = np.flatnonzero(self.meeting(wanted) > 0)
@@ -245,12 +238,8 @@ _NOTHING = (b"", 0)
 
 
 def table_key(states: Iterable[State], table: str) -> tuple[str, ...]:
-    """The key that the logs of a cut give a table; those that give none go along.
-
-    Raises:
-        SchemaConflict: Two give it different ones.
-        CorruptObject: A definition can't be read.
-    """
+    """Returns the key that the logs of a cut give a table; logs that give none don't count. Raises
+    `SchemaConflict` if two give it different ones, and `CorruptObject`."""
     found: dict[frozenset[str], tuple[str, tuple[str, ...]]] = {}
     for state in states:
         definition = state.definitions.of(table)
@@ -343,11 +332,8 @@ class TableKeys:
         return len(self._places)
 
     def meeting(self, writer: str, keys: Sequence[str]) -> list[int]:
-        """Per file of a log how many files are looked into to resolve its keys; 0: none.
-
-        Args:
-            keys: Of their objects.
-        """
+        """Returns per file of a log, by its key in the store, how many files are read to resolve
+        its keys."""
         places = [self._places.get((writer, key)) for key in keys]
         if not self._places:
             return [0] * len(keys)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from ...errors import CorruptError, CorruptObject, ObjectNotFound, UnsupportedFeature
+from ...store.base import PAGE_KEYS
 from ..ambient import SYSTEM, Ambient
 from ..format.frame import HEADER_BYTES
 from ..format.names import is_id, log_folder, mirror_log_folder, name_prefix
@@ -56,73 +58,58 @@ class LogFolder:
         return log_folder(self.writer, self.database)
 
     def names(self, incarnation: int = 0, *, mirror: bool = False) -> Listing:
-        """All names of the log.
+        """Lists all names of the log.
 
         Args:
             incarnation: Which one to look at; 0: the one that counts.
             mirror: Whether a log without names is listed from its mirror.
         Requests: 1 LIST per 1,000 names on S3.
         """
-        listing = self._empty_listing()
-        listing.incarnation = incarnation
-        for info in self.store.list(self.folder):
-            listing.take(info.key[len(self.folder) :])
-        listing.end()
+        listing = self._listed(self.folder, incarnation=incarnation)
         if mirror and listing.head < 0 and not listing.others:
             return self.copies(incarnation)
         return listing
 
     def names_for(self, target: int | None = None, *, mirror: bool = True) -> Listing:
-        """The names from the head down to a base for a revision (None: the head), or all.
+        """Lists names from the head down to a base for a revision (None: the head), or all.
 
         Args:
             mirror: Whether a log without names is listed from its mirror.
         Requests: 1 LIST in a log with checkpoints, 2 for a revision far below the head, or where
             the log has no names.
         """
-        listing = self._empty_listing()
-        goal = target
-        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
-            listing.take(info.key[len(self.folder) :])
-            if listing.is_complete_for(goal):
-                return listing
-            if goal is not None and listing.incarnation and goal < listing.lowest - FIRST_PAGE:
-                below = self.names_at(listing.incarnation, goal)
-                below.others[:0] = listing.others
-                return below
-        listing.end()
+
+        def is_far_below(listing: Listing) -> bool:
+            return bool(listing.incarnation) and (target or 0) < listing.lowest - FIRST_PAGE
+
+        def is_enough(listing: Listing) -> bool:
+            complete = listing.is_complete_for(target)
+            return complete or (target is not None and is_far_below(listing))
+
+        listing = self._listed(self.folder, is_enough)
+        if target is not None and not listing.is_complete_for(target):
+            below = self.names_at(listing.incarnation, target)
+            below.others[:0] = listing.others
+            return below
         if mirror and listing.head < 0 and not listing.others:
             return self.copies()
         return listing
 
     def names_at(self, incarnation: int, target: int) -> Listing:
-        """The names of one incarnation from a revision down to a base for it. What is above isn't
-        looked at.
+        """Lists names of one incarnation from a revision down to a base for it.
 
         Requests: 1 LIST in a log with checkpoints.
         """
-        listing = self._empty_listing()
-        listing.incarnation = incarnation
         above = self.folder + name_prefix(incarnation, target).rpartition("-")[0]
-        for info in self.store.list(self.folder, after=above, first_page=FIRST_PAGE):
-            listing.take(info.key[len(self.folder) :])
-            if listing.is_complete_for(target):
-                return listing
-        listing.end()
-        return listing
+        is_enough = partial(Listing.is_complete_for, target=target)
+        return self._listed(self.folder, is_enough, incarnation=incarnation, after=above)
 
     def names_down_to(self, revision: int) -> Listing:
-        """All names from the head down to a revision.
+        """Lists all names from the head down to a revision.
 
         Requests: 1 LIST if the head is not far above it.
         """
-        listing = self._empty_listing()
-        for info in self.store.list(self.folder, first_page=FIRST_PAGE):
-            listing.take(info.key[len(self.folder) :])
-            if listing.incarnation and listing.lowest <= revision:
-                return listing
-        listing.end()
-        return listing
+        return self._listed(self.folder, lambda o: bool(o.incarnation) and o.lowest <= revision)
 
     def copies(self, incarnation: int = 0) -> Listing:
         """Lists all names in the log's mirror.
@@ -132,32 +119,35 @@ class LogFolder:
         Requests: 1 LIST per 1,000 names on S3.
         """
         folder = mirror_log_folder(self.writer, self.database)
-        listing = self._empty_listing()
-        listing.incarnation = incarnation
-        for info in self.store.list(folder):
-            listing.take(info.key[len(folder) :])
-        listing.end()
-        return listing
+        return self._listed(folder, incarnation=incarnation)
 
     def newest_copies(self) -> Listing:
-        """Lists the newest names in the log's mirror.
+        """Lists the first page of the log's mirror: `head` is the newest revision that has a copy,
+        -1 if the mirror is empty.
 
-        Returns:
-            A listing of the first page: its `head` is the newest revision that has a copy, -1 if
-            the mirror is empty.
         Requests: 1 LIST.
         """
+        number = count(1)
         folder = mirror_log_folder(self.writer, self.database)
-        listing = self._empty_listing()
-        for number, info in enumerate(self.store.list(folder, first_page=FIRST_PAGE), 1):
+        return self._listed(folder, lambda _: next(number) == FIRST_PAGE)
+
+    def _listed(
+        self,
+        folder: str,
+        is_enough: Callable[[Listing], bool] | None = None,
+        *,
+        incarnation: int = 0,
+        after: str | None = None,
+    ) -> Listing:
+        """Lists names, all of them or until `is_enough`, which is asked after each name."""
+        listing = Listing(self.writer, self.database, incarnation)
+        page = PAGE_KEYS if is_enough is None else FIRST_PAGE
+        for info in self.store.list(folder, after=after, first_page=page):
             listing.take(info.key[len(folder) :])
-            if number == FIRST_PAGE:
+            if is_enough is not None and is_enough(listing):
                 return listing
         listing.end()
         return listing
-
-    def _empty_listing(self) -> Listing:
-        return Listing(self.writer, self.database)
 
 
 def writer_ids(store: Store) -> list[str]:
@@ -225,13 +215,9 @@ class _Beside(threading.Thread):
 def refuse_other_history(
     store: Store, state: State, base: str, transaction: str, header: bytes
 ) -> None:
-    """Raise if the transaction that stands on a checkpoint's revision is not the one that the
-    checkpoint is of. One that is damaged or gone proves nothing.
+    """Raises `CorruptObject`, about a checkpoint, if the transaction of its revision, of which
+    `header` is the beginning, is not the one it is of. A damaged or missing one proves nothing.
 
-    Args:
-        header: The beginning of the transaction; empty if it is gone.
-    Raises:
-        CorruptObject: About the checkpoint.
     Requests: none if it fits; else 1 GET.
     """
     if not header or header.endswith(state.digest):

@@ -13,7 +13,7 @@ import contextlib
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...errors import (
     BrokenChain,
@@ -53,7 +53,6 @@ from .mirror import lost_end, warn, warn_of_copies, with_copies
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..ambient import Ambient
     from ..format.frame import LogIdentity
 
 
@@ -227,13 +226,11 @@ class LogReader(LogFolder):
     def from_base(
         self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing, *, final: bool
     ) -> State:
-        """The state that a base and the transactions after it lead to.
+        """Returns the state that a base and the transactions after it lead to. Raises `Vanished` if
+        something listed is not there, and `CorruptError` if it can't be read from this base.
 
         Args:
             final: A base that is not there is taken for a damaged one: it was looked for before.
-        Raises:
-            Vanished: Something that was listed is not there.
-            CorruptError: It can't be read from this base.
         """
         state, found = self._fetch(base, tail, listing, final=final)
         self._replay(state, found, listing)
@@ -399,8 +396,7 @@ class LogReader(LogFolder):
         Requests: 1 GET; its parts are read when they are asked for.
         """
         key = self.folder + item.name
-        decoded = decode_checkpoint(self.store.get(key), key)
-        return self._with_reader(state_of_checkpoint(decoded, self.writer, self.database))
+        return self.checkpoint_of(decode_checkpoint(self.store.get(key), key))
 
     def checkpoint_of(self, decoded: DecodedCheckpoint) -> State:
         """Returns the state of a decoded checkpoint. Its parts are read when they are asked for."""
@@ -439,11 +435,9 @@ class LogReader(LogFolder):
             replaced.append(f"{key} is another transaction than the log's")
 
     def transaction(self, item: LogObject) -> DecodedTransaction:
-        """Reads one transaction, or its copy.
+        """Reads one transaction, or its copy. Raises `ObjectNotFound` if neither is there, and
+        `CorruptError`.
 
-        Raises:
-            ObjectNotFound: Neither is there.
-            CorruptError: What is there is damaged.
         Requests: 1 GET; 1 more for the copy.
         """
         key = self.folder + item.name
@@ -569,11 +563,8 @@ def stands(state: State, listing: Listing) -> bool:
 
 
 def refuse_gone(listing: Listing, revision: int) -> None:
-    """Refuse a revision of an incarnation of which nothing is left, if a later one is in use.
-
-    Args:
-        listing: Of that incarnation, with all names of the log and of its mirror.
-    """
+    """Refuses a revision of an incarnation of which nothing is left (`listing` has all names, of
+    the mirror, too), if a later one is in use."""
     where = f"{listing.writer}/{listing.database}"
     if any(item.incarnation > listing.incarnation for item in listing.others):
         raise SnapshotPruned(
@@ -601,27 +592,8 @@ def is_right_above(error: CorruptError, base: LogObject) -> bool:
 # --- Another base, where the newest one is damaged ------------------------------------------------
 
 
-class Log(Protocol):
-    """What is asked of the reader of a log (`LogReader`)."""
-
-    @property
-    def ambient(self) -> Ambient: ...
-
-    def names(self, incarnation: int = 0) -> Listing: ...
-
-    def names_of_both(self, incarnation: int = 0) -> Listing: ...
-
-    def from_base(
-        self, base: LogObject | None, tail: Sequence[LogObject], listing: Listing, *, final: bool
-    ) -> State: ...
-
-    def is_about(self, error: CorruptError, base: LogObject) -> bool: ...
-
-    def warn(self, error: CorruptError) -> None: ...
-
-
 def other_base(
-    log: Log, state: State, error: CorruptError, *, warned: set[str]
+    log: LogReader, state: State, error: CorruptError, *, warned: set[str]
 ) -> tuple[DecodedCheckpoint | None, list[DecodedTransaction]]:
     """Another base and tail for a state, of the same revision.
 
@@ -684,7 +656,13 @@ def _plan(listing: Listing, state: State, *, pruned: bool) -> ReadPlan:
 
 
 def _first_that_serves(
-    log: Log, plan: ReadPlan, listing: Listing, state: State, *, pruned: bool, final: bool
+    log: LogReader,
+    plan: ReadPlan,
+    listing: Listing,
+    state: State,
+    *,
+    pruned: bool,
+    final: bool,
 ) -> State | None:
     """Returns the state of the same revision from the first base that gives it. Raises `Vanished`
     if something listed is not there.

@@ -92,12 +92,8 @@ def iso(at_us: int) -> str:
 
 
 def state_at(log: LogReader, position: Position) -> State:
-    """Returns the state of a log that a cut names.
-
-    Raises:
-        RevisionNotFound, SnapshotPruned: It isn't there, or is another one.
-        ForkError, CorruptError, UnsupportedFeature: It can't be read.
-    """
+    """Returns the state of a log that a cut names. Raises `RevisionNotFound` or `SnapshotPruned` if
+    it isn't there or is another one, and as `LogReader.load`."""
     incarnation = position.log.incarnation if position.log else 0
     state = log.load(position.revision, incarnation=incarnation)
     _check_position(state, position)

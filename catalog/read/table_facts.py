@@ -136,11 +136,7 @@ def within(places: np.ndarray, count: int) -> np.ndarray:
 
 
 class UnitsOfSchema:
-    """The units of one schema.
-
-    Attributes:
-        members: Their places among all units.
-    """
+    """The units of one schema; `members` are their places among all units."""
 
     def __init__(self, units: Units, shown: Shown, members: np.ndarray) -> None:
         self.members = members
