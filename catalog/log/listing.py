@@ -248,8 +248,9 @@ def fork_error(listing: Listing, revision: int) -> ForkError:
         f"Two commits stand on revision {revision} of {listing.writer}/{listing.database}: "
         f"{' and '.join(keys)}",
         keys=keys,
-        hint="Two processes used one writer id on a store without put-if-absent. Stop one; "
-        f"revisions before {revision} can still be read; `lakelog check` tells more",
+        hint="Two processes used one writer id on a store without put-if-absent: stop one. Or a "
+        "`lakelog rebuild` was interrupted: run it again. Revisions before "
+        f"{revision} can still be read; `lakelog check` names both objects",
     )
 
 
