@@ -18,7 +18,7 @@ help:
 	@echo "make lint    ruff and strict mypy"
 	@echo "make s3a     Spark's connector to S3 for the tests, from Maven Central (setup does it)"
 	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"
-	@echo "make campaign histories, killed and stopped processes, noted by the core they ran on: ARGS='--hours 2'"
+	@echo "make campaign random histories, killed and stopped processes, noted in campaign.csv: ARGS='--hours 2'"
 	@echo "make readers three readers of the format, held against each other on 3,500 logs (needs Go)"
 	@echo "make spark-versions  the tests of Spark with each version that lakelog serves, from PyPI"
 	@echo "make planted bugs planted into the models, the simulator and the code: every one must be caught"
@@ -74,7 +74,7 @@ soak: setup
 	  LAKELOG_EXAMPLES=$${LAKELOG_EXAMPLES:-1000} \
 	  $(BIN)/python -m pytest -q -m "long or hypothesis or spark" --timeout 0 $(ARGS)
 
-# Adds up over sessions as long as the core stays as it is: tests/running/campaign.csv is to be committed.
+# Adds up over sessions: tests/running/campaign.csv is to be committed.
 campaign: $(VENV)/.dev
 	$(BIN)/python tests/running/campaign.py $(ARGS)
 
