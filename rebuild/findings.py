@@ -5,15 +5,15 @@ Source: docs/maintenance.md, "check".
 
 from __future__ import annotations
 
-import datetime as dt
-import json
+import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
 import re
-from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
 
 import pyarrow as pa
 
 from ..errors import UsageError
+from ..plans.saved import decode_plan, encode_plan
 
 Level = Literal["log", "files", "footers", "data"]
 Severity = Literal["error", "warning", "note"]
@@ -21,9 +21,7 @@ Severity = Literal["error", "warning", "note"]
 # table, or rebuild the log; or none.
 Remedy = Literal["copy", "checkpoint", "remove-file", "rebuild", ""]
 
-LEVELS: Final[tuple[Level, ...]] = ("log", "files", "footers", "data")
-_VERSION: Final = 1
-_TIMES: Final = ("first_at", "last_at")
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 _SUBSET: Final = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)/(\d+)|(\d+(?:\.\d+)?)([KMGT]iB)", re.ASCII)
 _UNITS: Final = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -100,11 +98,7 @@ class CheckReport:
 
     def to_json(self) -> str:
         """Returns the report as text, for `from_json`."""
-        findings = [asdict(finding) for finding in self.findings]
-        for row in findings:
-            row |= {name: row[name] and row[name].isoformat() for name in _TIMES}
-        found = {"check": _VERSION, "level": self.level, "findings": findings}
-        return json.dumps(found, indent=1)
+        return encode_plan(self, "findings")
 
     @classmethod
     def from_json(cls, text: str) -> CheckReport:
@@ -114,28 +108,16 @@ class CheckReport:
             UsageError: The text is none.
         """
         try:
-            found = json.loads(text)
-            if found["check"] != _VERSION:
-                raise ValueError("another version")
-            findings = [
-                Finding(**row | {n: row[n] and dt.datetime.fromisoformat(row[n]) for n in _TIMES})
-                for row in found["findings"]
-            ]
-            return cls(found["level"], tuple(findings))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(
-                f"This is no saved report of a check: {error}", hint="Make it again"
-            ) from error
+            return decode_plan(cls, text)
+        except UsageError as error:
+            problem = "This is no saved report of a check"
+            raise UsageError(problem, hint="Make it again") from error
 
     def to_arrow(self) -> pa.Table:
         """Returns a row for each finding: severity, writer, database, object, problem, revision,
         rows, first_at, last_at, command."""
-        names = FINDINGS.names
-        columns = [[getattr(item, name) for item in self.findings] for name in names]
-        return pa.table(
-            [pa.array(values, FINDINGS.field(n).type) for n, values in zip(names, columns)],
-            schema=FINDINGS,
-        )
+        rows = [{name: getattr(one, name) for name in FINDINGS.names} for one in self.findings]
+        return pa.Table.from_pylist(rows, schema=FINDINGS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from google.protobuf.message import DecodeError
@@ -87,6 +87,16 @@ class SalvagedTransaction:
     def rows(self) -> int:
         """Of the files that it adds."""
         return sum(file.row_count for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the files that it adds."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def files_removed(self) -> int:
+        """How many live files it takes out."""
+        return len(self.removes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,21 +257,26 @@ class RebuildPlan:
     @property
     def effect(self) -> Effect:
         """What it writes; the size is that of the files that it brings back."""
-        files = [file for item in self.transactions for file in item.files]
-        return Effect("write", "checkpoint", 1, sum(file.size_bytes for file in files))
+        return Effect("write", "checkpoint", 1, sum(one.size_bytes for one in self.transactions))
 
     def describe(self) -> tuple[Group, ...]:
         """What comes back, what is lost, what is left out, and what becomes of the old log."""
-        gone = tuple(asdict(one) for one in self.gone)
-        left_out = tuple(
-            asdict(one) | {"transaction_id": one.transaction_id or None} for one in self.left_out
-        )
+        sealed = "is sealed" if self.seal.stands else "will be sealed"
+        reason = f"{sealed}; the objects of the old log stay"
+        old = (self.seal.log.incarnation, self.old_objects, reason)
+        logs = [old] * bool(self.old_objects) + [(self.incarnation, None, "the rebuilt log")]
+        names = [column.name for column in _INCARNATION]
         return (
-            _described_transactions(self.transactions),
-            Group("gone", "gone: live, and not in the store any more", _GONE, gone),
-            Group("left_out", "left out", _LEFT_OUT, left_out),
-            _described_incarnations(self),
-        )
+            Group("transactions", "", _TRANSACTION, _rows(_TRANSACTION, self.transactions)),
+            Group(
+                "gone", "gone: live, and not in the store any more", _GONE, _rows(_GONE, self.gone)
+            ),
+            Group("left_out", "left out", _LEFT_OUT, _rows(_LEFT_OUT, self.left_out)),
+            Group(
+                "incarnations", "incarnations", _INCARNATION,
+                tuple(dict(zip(names, row, strict=True)) for row in logs),
+            ),
+        )  # fmt: skip
 
     def to_json(self) -> str:
         """Returns the plan as JSON text, for `from_json`."""
@@ -399,36 +414,13 @@ _LEFT_OUT: Final = (
 _INCARNATION: Final = (Field("incarnation"), Field("objects", style="count"), Field("reason"))
 
 
-def _described_transactions(transactions: Iterable[SalvagedTransaction]) -> Group:
-    rows = tuple(
+def _rows(columns: Iterable[Field], items: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+    """Returns a row for each item: its attributes; of several things their number."""
+    return tuple(
         {
-            "transaction_id": item.transaction_id,
-            "proof": item.proof,
-            "revision": item.revision,
-            "operation": item.operation,
-            "files": len(item.files),
-            "files_removed": len(item.removes),
-            "rows": item.rows,
-            "size_bytes": sum(file.size_bytes for file in item.files),
-            "kept": item.kept,
-            "epoch": item.epoch,
-            "why": item.why,
+            column.name: len(value) if isinstance(value, tuple) else None if value == "" else value
+            for column in columns
+            for value in [getattr(item, column.name)]
         }
-        for item in transactions
+        for item in items
     )
-    return Group("transactions", "", _TRANSACTION, rows)
-
-
-def _described_incarnations(plan: RebuildPlan) -> Group:
-    sealed = "is sealed" if plan.seal.stands else "will be sealed"
-    rows: list[dict[str, Any]] = [
-        {"incarnation": plan.incarnation, "objects": None, "reason": "the rebuilt log"}
-    ]
-    if plan.old_objects:
-        old = {
-            "incarnation": plan.seal.log.incarnation,
-            "objects": plan.old_objects,
-            "reason": f"{sealed}; the objects of the old log stay",
-        }
-        rows.insert(0, old)
-    return Group("incarnations", "incarnations", _INCARNATION, tuple(rows))

@@ -18,20 +18,19 @@ Source: docs/maintenance.md, "repair".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..catalog.commit.checkpointer import put_segments
 from ..catalog.commit.writer import Writer
-from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import base_folder, mirror_key, parse_log_object
-from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptObject, LakelogError, UsageError
-from .check import MISSING, Place, check, read_pairs
+from .check import LOG, MIRROR, MISSING, check, read_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..catalog.catalog import Catalog
     from .findings import CheckReport, Finding
 
 _ORDER: Final = ("copy", "checkpoint", "remove-file")
@@ -59,7 +58,7 @@ class RepairPlan:
         for folder in dict.fromkeys(step.object.rpartition("/")[0] for step in copies):
             some = [step for step in copies if step.object.rpartition("/")[0] == folder]
             number = "1 object" if len(some) == 1 else f"{len(some):,} objects"
-            source = _other_place(some[0].object).rpartition("/")[0]
+            source = _places(some[0])[1].rpartition("/")[0]
             name = some[0].object.rpartition("/")[2]
             first = f"{'' if len(some) == 1 else 'the first: '}{name} {some[0].problem}"
             lines.append(f"copy {number} from {source}/ to {folder}/ ({first})")
@@ -101,7 +100,7 @@ class RepairReport:
 
 
 def plan_repair(
-    catalog: Place,
+    catalog: Catalog,
     database: str | None = None,
     *,
     writer: str | None = None,
@@ -135,16 +134,16 @@ def plan_repair(
     return RepairPlan(catalog.url, tuple(steps.values()), tuple(left))
 
 
-def _other_place(key: str) -> str:
-    """Returns the key of an object's other copy."""
-    writer, database, rest = key.split("/", 2)
-    if rest.startswith("mirror/"):
-        return f"{writer}/{database}/{rest.removeprefix('mirror/')}"
-    return mirror_key(key)
+def _places(step: Finding) -> tuple[str, str, int]:
+    """Returns the key that an object has in the log, the key of its other copy, and the place that
+    it is missing or damaged in."""
+    base = base_folder(step.writer, step.database)
+    own = base + step.object.removeprefix(base).removeprefix("mirror/")
+    return (own, mirror_key(own), LOG) if own == step.object else (own, own, MIRROR)
 
 
 def execute_repair(
-    catalog: Place, plan: RepairPlan, *, progress: Callable[[int], None] = lambda number: None
+    catalog: Catalog, plan: RepairPlan, *, progress: Callable[[int], None] = lambda number: None
 ) -> RepairReport:
     """Does what a plan says. Each step looks again first.
 
@@ -189,47 +188,33 @@ def _check_step(step: Finding) -> None:
         )
 
 
-def _decoder(key: str) -> Callable[[bytes, str], Any]:
-    kind = key.rsplit(".", 1)[-1]
-    if kind == "transaction":
-        return decode_transaction
-    if kind == "checkpoint":
-        return decode_checkpoint
-    return lambda body, name: decode_frame(body, FrameKind.SEGMENT, name)
-
-
-def _copy(catalog: Place, step: Finding, left: list[str]) -> int:
+def _copy(catalog: Catalog, step: Finding, left: list[str]) -> int:
     """Copies one object to the other place, if that is still missing or damaged there."""
-    own = step.object.replace("/mirror/", "/", 1) if "/mirror/" in step.object else step.object
-    target = 1 if own != step.object else 0
-    pair = read_pairs(catalog.store, [own], _decoder(own))[0]
-    body = pair.bodies[1 - target]
-    if pair.decoded[target] is not None and pair.bodies[target] == body:
+    own, source, target = _places(step)
+    (pair,) = read_pairs(catalog.store, [own])
+    there, body = pair[target], pair[1 - target].body
+    if there.body is not None and there.body == body:
         return 0  # somebody else was first
-    source = _other_place(step.object)
     if body is None:
         left.append(f"{step.object} {step.problem}, and {source} can't be read any more")
         return 0
-    if own.endswith(".transaction") and pair.decoded[target] is not None:
+    if own.endswith(".transaction") and there.body is not None:
         left.append(f"{step.object} and {source} are two commits of one revision")
         return 0  # each is the only copy of its own
     log = LogReader(catalog.store, step.writer, step.database, catalog.ambient)
-    item = parse_log_object(own.rsplit("/", 1)[-1])
-    if item is not None and item.revision < max(
-        log.copies(item.incarnation).checkpoints, default=0
-    ):
+    item = parse_log_object(own.removeprefix(log.folder))
+    if item and item.revision < max(log.copies(item.incarnation).checkpoints, default=0):
         return 0  # pruned since
     # Missing: any process that puts it has the same bytes. Damaged: it is replaced.
-    missing = pair.bodies[target] is None and pair.errors[target] == MISSING
     try:
-        catalog.store.put(step.object, body, if_absent=missing)
+        catalog.store.put(step.object, body, if_absent=there.problem == MISSING)
     except LakelogError:
         if catalog.store.get_many([step.object])[0] != body:
             raise
     return 1
 
 
-def _write_checkpoint(catalog: Place, step: Finding, left: list[str]) -> int:
+def _write_checkpoint(catalog: Catalog, step: Finding, left: list[str]) -> int:
     """Computes a checkpoint from what is below it, and puts it in its place with new segments."""
     from ..catalog.log.checkpoint import encode_state
 
@@ -254,24 +239,18 @@ def _write_checkpoint(catalog: Place, step: Finding, left: list[str]) -> int:
     return 1
 
 
-def _open(catalog: Place, step: Finding) -> Writer:
-    """Opens a log as a guest: no owner is fenced."""
-    return Writer(
-        catalog.store, step.writer, step.database,
-        shared=True, checkpoint_every=0, ambient=catalog.ambient, wide=catalog.wide,
-    )  # fmt: skip
-
-
-def _remove(catalog: Place, step: Finding, left: list[str]) -> bool:
-    """Removes a data file that is gone from its table, by a commit that says so."""
-    folder = base_folder(step.writer, step.database)
-    path = step.object.removeprefix(folder)
+def _remove(catalog: Catalog, step: Finding, left: list[str]) -> bool:
+    """Removes a data file that is gone from its table, by a commit that says so. It opens the log
+    as a guest: no owner is fenced."""
+    path = step.object.removeprefix(base_folder(step.writer, step.database))
+    lost = f"{path} is gone: {step.rows or 0} rows of {step.table!r} are lost"
     with (
-        _open(catalog, step) as writer,
-        writer.transaction(
-            summary={"repair": f"{path} is gone: {step.rows or 0} rows of {step.table!r} are lost"}
-        ) as tx,
-    ):
+        Writer(
+            catalog.store, step.writer, step.database,
+            shared=True, checkpoint_every=0, ambient=catalog.ambient, wide=catalog.wide,
+        ) as writer,
+        writer.transaction(summary={"repair": lost}) as tx,
+    ):  # fmt: skip
         try:
             tx.remove(path)
         except LakelogError as error:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.data.footers.read import read_footer
 from ..catalog.format.deletes import decode_deletes
+from ..catalog.format.footer import FooterMetadata
 from ..catalog.format.names import (
     MAX_INCARNATION,
     base_folder,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from ..catalog.data.footers.parse import ParsedFooter
-    from ..catalog.format.footer import FooterMetadata
     from ..catalog.format.schema import EncodedSchema
     from ..catalog.parallel import Engine
     from ..catalog.wire import lakelog_transaction_pb2 as wire
@@ -87,6 +87,16 @@ class OwnFile:
     operation: str
     task: int
     attempt: int
+
+    def left_out(self, kind: LeftOutKind, reason: str) -> LeftOut:
+        """Returns it as one that the rebuilt log won't name."""
+        own_id = self.transaction_id.hex()
+        return LeftOut(self.path, self.size_bytes, self.row_count, kind, reason, own_id)
+
+
+_OF_FOOTERS: Final = {one.name for one in fields(OwnFile)} & {
+    one.name for one in fields(FooterMetadata)
+}
 
 
 @dataclass(slots=True)
@@ -162,8 +172,7 @@ def scan_data(
     listed = list_data(store, writer, database)
     scan = Scan(data_digest(listed), {info.key[len(folder) :]: info.size_bytes for info in listed})
     scan.newest_us = max((_micros(info.modified_at) for info in listed), default=0)
-    shown_so = _live_elsewhere(store, folder, scan, live)
-    known = {*live, *shown_so}
+    known = {*live, *_live_elsewhere(store, folder, scan, live)}
     wanted = [info for info in listed if info.key[len(folder) :] not in known]
     reading = engine.each(_reader, (store,), wanted, len(wanted))
     with contextlib.closing(reading) as read:
@@ -177,18 +186,18 @@ def scan_data(
     return scan
 
 
-def _live_elsewhere(store: Store, folder: str, scan: Scan, live: Collection[str]) -> dict[str, str]:
-    """Finds live files that the store shows in another spelling; by that their own.
+def _live_elsewhere(store: Store, folder: str, scan: Scan, live: Collection[str]) -> set[str]:
+    """Returns the paths by which the store shows live files in another spelling.
 
     Requests: 1 HEAD each.
     """
     missing = [path for path in live if path.startswith("data/") and path not in scan.sizes]
     shown = {fold(path): path for path in scan.sizes} if missing else {}
-    found: dict[str, str] = {}
+    found: set[str] = set()
     for path in missing:
         other = shown.get(fold(path))
         if other is not None and other not in live and is_there(store, folder + path):
-            found[other] = path
+            found.add(other)
             scan.sizes[path] = scan.sizes[other]
     return found
 
@@ -276,10 +285,7 @@ def keep_own(scan: Scan, writer: str, database: str, log_id: bytes) -> bytes:
             kept.append(one)
             continue
         why = f"it is of another log: its footer says {one.writer}/{one.database}"
-        left = LeftOut(
-            one.path, one.size_bytes, one.row_count, "stray", why, one.transaction_id.hex()
-        )
-        scan.left_out.append(left)
+        scan.left_out.append(one.left_out("stray", why))
     scan.own = kept
     return log_id
 
@@ -303,29 +309,12 @@ def _own(path: str, item: _Read, meta: FooterMetadata) -> OwnFile:
         one.object = path
     return OwnFile(
         path=path,
-        writer=meta.writer,
-        database=meta.database,
-        table=meta.table,
         size_bytes=item.info.size_bytes,
         row_count=row_count,
         fingerprint=fingerprint,
         add=add,
         vectors=tuple(one.SerializeToString() for one in item.vectors),
-        transaction_id=meta.transaction_id,
-        number=meta.number,
-        base_revision=meta.base_revision,
-        base_transaction_id=meta.base_transaction_id,
-        epoch=meta.epoch,
-        last_clock=meta.last_clock,
-        log_id=meta.log_id,
-        incarnation=meta.incarnation,
-        slot_seed=meta.slot_seed,
-        replaces=meta.replaces,
-        app_id=meta.app_id,
-        app_version=meta.app_version,
-        operation=meta.operation,
-        task=meta.task,
-        attempt=meta.attempt,
+        **{name: getattr(meta, name) for name in _OF_FOOTERS},
     )
 
 

@@ -211,7 +211,7 @@ def rebuild_seals_nothing() -> Iterator[None]:
 
 def rebuild_spells_as_shown() -> Any:
     """A rebuild takes the spelling of a folder that the store shows for the log's."""
-    return mock.patch.object(scan, "_live_elsewhere", return_value={})
+    return mock.patch.object(scan, "_live_elsewhere", return_value=set())
 
 
 def doubles_are_told_alike() -> Any:
