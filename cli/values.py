@@ -104,19 +104,11 @@ def _far_time(value: int, unit: str) -> str:
 
 
 def _far_date(days: int) -> str:
-    """A day, counted from 1970-01-01, in the Gregorian calendar of any year.
+    """A day, counted from 1970-01-01, in the Gregorian calendar of any year."""
+    from ..catalog.where.literals import civil_from_days
 
-    400 years always have 146,097 days; a year that begins in March has its leap day at the end.
-    """
-    era, day = divmod(days + 719_468, 146_097)
-    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month = (5 * day + 2) // 153
-    year += 400 * era + (month >= 10)
-    sign = "-" if year < 0 else ""
-    return (
-        f"{sign}{abs(year):04d}-{(month + 2) % 12 + 1:02d}-{day - (153 * month + 2) // 5 + 1:02d}"
-    )
+    year, month, day = civil_from_days(days)
+    return f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def _texts(column: pa.Array) -> list[str | None]:

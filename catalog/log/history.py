@@ -136,16 +136,16 @@ class History:
             found[:0] = _python_rows(table.filter(array(numbers(table["revision"]) > revision)))
         return found
 
-    def of_transactions(self, wanted: set[bytes], after: int = -1) -> dict[bytes, Row]:
-        """The rows that some transactions stand in, by transaction id; newest looked at first."""
-        return self._sound(lambda: self._of_transactions(wanted, after))
+    def of_transactions(self, wanted: set[bytes]) -> dict[bytes, Row]:
+        """Returns the rows of some transactions, by transaction id; looks at the newest first."""
+        return self._sound(lambda: self._of_transactions(wanted))
 
-    def _of_transactions(self, wanted: set[bytes], after: int) -> dict[bytes, Row]:
+    def _of_transactions(self, wanted: set[bytes]) -> dict[bytes, Row]:
         found: dict[bytes, Row] = {}
         for row in self.rows:
             found |= {own: row for own in row["transaction_ids"] if own in wanted}
         for place in reversed(range(len(self.pieces))):
-            if len(found) == len(wanted) or self.pieces[place].segment.last_revision <= after:
+            if len(found) == len(wanted):
                 break
             table = self.piece(place)
             ids = table["transaction_ids"].combine_chunks()

@@ -40,7 +40,7 @@ from .tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
     import polars
@@ -325,7 +325,9 @@ class Engine:
         title: For messages.
         name: A column's name, quoted.
         text: A text.
-        literal: A value of a type.
+        blob: Bytes.
+        types: Its names of the types of numbers, and of some others.
+        time: A date or time of a type, by its steps.
         starts_with: The function that tells whether a text begins with another.
         by_bytes: A text, to be compared byte by byte whatever the session's collation is.
         join: Conditions joined by AND or OR.
@@ -336,11 +338,32 @@ class Engine:
     title: str
     name: Callable[[str], str]
     text: Callable[[str], str]
-    literal: Callable[[pa.DataType, Value], str]
+    blob: Callable[[bytes], str]
+    types: Mapping[str, str]
+    time: Callable[[pa.DataType, int], str]
     starts_with: str
     by_bytes: Callable[[str], str]
     join: Callable[[Sequence[str], str], str]
     most_in: int
+
+    def literal(self, kind: pa.DataType, value: Value) -> str:
+        """Returns a value of a type."""
+        kind = compared(kind)
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bytes):
+            return self.blob(value)
+        if isinstance(value, Decimal):
+            if pa.types.is_decimal256(kind):
+                raise _refuse(self.title, kind)
+            return f"CAST('{_number(value)}' AS DECIMAL({kind.precision}, {kind.scale}))"
+        if family(kind) not in ("integer", "float"):
+            return self.time(kind, int(value))
+        if str(kind) not in self.types:
+            raise _refuse(self.title, kind)
+        return f"CAST('{_number(value)}' AS {self.types[str(kind)]})"
 
 
 def _flat(parts: Sequence[str], word: str) -> str:
@@ -413,22 +436,9 @@ def _duckdb_text(text: str) -> str:
     return parts[0] if len(parts) == 1 else f"({' || system.main.chr(0) || '.join(parts)})"
 
 
-def _duckdb(kind: pa.DataType, value: Value) -> str:
-    kind, is_a = compared(kind), pa.types
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return _duckdb_text(value)
-    if isinstance(value, bytes):
-        escaped = "".join(f"\\x{byte:02X}" for byte in value)
-        return f"CAST('{escaped}' AS BLOB)"
-    if isinstance(value, Decimal):
-        if is_a.is_decimal256(kind):
-            raise _refuse("DuckDB", kind)
-        return f"CAST('{_number(value)}' AS DECIMAL({kind.precision}, {kind.scale}))"
-    if family(kind) in ("integer", "float"):
-        return f"CAST('{_number(value)}' AS {_DUCKDB_TYPES[str(kind)]})"
-    return _duckdb_time(kind, int(value))
+def _duckdb_blob(value: bytes) -> str:
+    escaped = "".join(f"\\x{byte:02X}" for byte in value)
+    return f"CAST('{escaped}' AS BLOB)"
 
 
 def _duckdb_time(kind: pa.DataType, steps: int) -> str:
@@ -458,12 +468,16 @@ DUCKDB: Final = Engine(
     title="DuckDB",
     name=_duckdb_name,
     text=_duckdb_text,
-    literal=_duckdb,
+    blob=_duckdb_blob,
+    types=_DUCKDB_TYPES,
+    time=_duckdb_time,
     starts_with="system.main.starts_with",
     by_bytes=lambda name: f"({name} COLLATE C)",
     join=_flat,
     most_in=4,
 )
+
+
 # --- Spark ----------------------------------------------------------------------------------------
 
 _SPARK_TYPES: Final = {
@@ -481,25 +495,6 @@ def _spark_text(text: str) -> str:
     """As bytes unless it is plain: what a backslash is depends on a setting of the session."""
     plain = all(char not in "'\\" and (" " <= char < "\x7f" or char > "\xa0") for char in text)
     return f"'{text}'" if plain else f"CAST(X'{text.encode().hex().upper()}' AS STRING)"
-
-
-def _spark(kind: pa.DataType, value: Value) -> str:
-    kind, is_a = compared(kind), pa.types
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return _spark_text(value)
-    if isinstance(value, bytes):
-        return f"X'{value.hex().upper()}'"
-    if isinstance(value, Decimal):
-        if is_a.is_decimal256(kind):
-            raise _refuse("Spark", kind)
-        return f"CAST('{_number(value)}' AS DECIMAL({kind.precision}, {kind.scale}))"
-    if family(kind) in ("integer", "float"):
-        if str(kind) not in _SPARK_TYPES:
-            raise _refuse("Spark", kind)
-        return f"CAST('{_number(value)}' AS {_SPARK_TYPES[str(kind)]})"
-    return _spark_time(kind, int(value))
 
 
 def _spark_time(kind: pa.DataType, steps: int) -> str:
@@ -522,7 +517,9 @@ SPARK: Final = Engine(
     title="Spark",
     name=_spark_name,
     text=_spark_text,
-    literal=_spark,
+    blob=lambda value: f"X'{value.hex().upper()}'",
+    types=_SPARK_TYPES,
+    time=_spark_time,
     starts_with="startswith",
     by_bytes=lambda name: name,
     join=_shallow,
