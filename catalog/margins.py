@@ -16,8 +16,7 @@ class Margins:
     Attributes:
         prune_floor_s: Log objects younger than this are never pruned. It must be longer than any
             request can be under way, and than a reader needs from its listing to its last read.
-        gc_grace_s: Data files of the live epoch, and files with foreign names, are left alone so
-            long.
+        gc_grace_s: Files below `data/` younger than this are never deleted by gc.
         clock_ahead_s: A committer whose clock is further ahead of the store's is refused.
     """
 
