@@ -373,6 +373,9 @@ class _LogCheck:
         if own and copy:
             severity: Severity = "warning" if remedy == "checkpoint" else "error"
             problem = f"{own}, and its copy {copy}" if is_mirrored else own
+            if not remedy:
+                severity = "note"
+                problem += ": its point in time, before a rebuild, can't be read"
             self.report(severity, key, problem, remedy, revision)
             return False
         if own and is_end:
@@ -717,13 +720,22 @@ class _LogCheck:
         uses = sorted(self.deletes[path], key=lambda use: (use.path, use.offset))
         files, table = list(dict.fromkeys(use.path for use in uses)), uses[0].table
         more = f" and {len(files) - _NAMED} more files" if len(files) > _NAMED else ""
+        problem = f"{problem}: rows of {', '.join(files[:_NAMED])}{more} can't be read"
+        newest = None if self.head is None else self.head.deletes.objects()
+        if newest is not None and all(path not in paths.to_pylist() for paths in newest):
+            problem += "; only older points in time need them"
+            self.report("note", self.base + path, problem, table=table)
+            return
+        own = f"--writer {self.log.writer}"
+        what = f"URL {self.log.database} {table}"
         self.report(
             "error",
             self.base + path,
-            f"{problem}: rows of {', '.join(files[:_NAMED])}{more} can't be read",
+            problem,
             table=table,
-            command="Restore the object from a backup; or give up the rows of these files: lakelog "
-            f"remove URL {self.log.database} {table} {' '.join(files)} --writer {self.log.writer}",
+            command="Restore the object from a backup. Or take the deleted rows back: `lakelog "
+            f"write {what} {' '.join(f'URL/{self.base}{file}' for file in files)} {own}` adds all "
+            f"rows again, then `lakelog remove {what} {' '.join(files)} {own} --execute`",
         )
 
     def check_pages(self, subset: Subset) -> Subset:

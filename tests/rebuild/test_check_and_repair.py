@@ -320,6 +320,17 @@ def test_what_a_rebuild_has_replaced_is_restored_from_its_copy(lake):
         assert check(catalog).is_sound
 
 
+def test_what_a_rebuild_has_replaced_is_no_error_if_it_is_damaged(lake):
+    store = restored(lake)
+    keys = [k for k in log_objects(lake) if revision_of(k, "w") == 3]
+    for key in keys:
+        store.put(key, b"damaged")
+    execute_rebuild(Catalog(store), plan_rebuild(Catalog(store), "w", "db"))
+    report = check(Catalog(store), "db")
+    assert report.is_sound
+    assert any("before a rebuild, can't be read" in one.problem for one in report.findings)
+
+
 def test_a_log_lost_in_both_places_is_found_beside_others(lake):
     store = restored(lake)
     store.delete([key for key in log_objects(lake) if key.startswith("v/db/")])
@@ -455,7 +466,9 @@ def test_deletion_vectors_that_are_not_what_the_log_says(store, catalog, how):
             with writer.transaction() as tx:
                 tx.delete("t", f"a = {value}", mode="rows")
     assert catalog.check("db", level="footers").is_sound
-    one, other = (i.key for i in store.list("w/db/data/") if i.key.endswith(".deletes"))
+    (newest,) = LogReader(store, "w", "db").load().deletes.objects()
+    one = f"w/db/{newest[0]}"
+    (other,) = {i.key for i in store.list("w/db/data/") if i.key.endswith(".deletes")} - {one}
     body = store.get(one)
     store.delete([one])
     if how != "gone":
@@ -464,12 +477,35 @@ def test_deletion_vectors_that_are_not_what_the_log_says(store, catalog, how):
     (finding,) = catalog.check("db", level="footers").findings
     assert (finding.object, finding.severity, finding.table) == (one, "error", "t")
     assert ".parquet can't be read" in finding.problem
-    assert finding.command.startswith("Restore the object from a backup; or")
+    assert finding.command.startswith("Restore the object from a backup. Or")
     words = finding.command.split("lakelog remove URL db t ")[1]
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        for path in words.removesuffix(" --writer w").split():
+        for path in words.split(" --writer w")[0].split():
             tx.remove(path)
     assert sorted(catalog.snapshot("db").to_arrow("t").column("a").to_pylist()) == [1, 2, 3]
+    (finding,) = catalog.check("db", level="footers").findings
+    assert (finding.object, finding.severity) == (one, "note")
+
+
+def test_rows_of_lost_deletion_vectors_come_back_by_the_commands_of_the_finding(tmp_path, capsys):
+    url = str(tmp_path)
+    catalog = open_catalog(url)
+    fill(catalog, 1)
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"a": [7, 8, 9]}))
+        with writer.transaction() as tx:
+            tx.delete("t", "a = 8", mode="rows")
+    (lost,) = tmp_path.glob("w/db/data/**/*.deletes")
+    lost.unlink()
+    (finding,) = catalog.check("db").findings
+    commands = finding.command.replace("URL", url).split("`lakelog ")[1:]
+    for command in commands:
+        assert main(command.split("`")[0].split()) == 0
+    capsys.readouterr()
+    rows = open_catalog(url).snapshot("db").to_arrow("t").column("a").to_pylist()
+    assert sorted(rows) == [1, 7, 8, 9]
+    assert catalog.check("db").is_sound
 
 
 def test_parts_of_a_share_cover_all_files(lake):
