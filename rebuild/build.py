@@ -164,9 +164,12 @@ class _Building:
         at_us: int = 0,
         guest: bool = False,
     ) -> None:
-        """Applies the next revision."""
+        """Applies the next revision, after requiring the features that it takes."""
         state, plan = self.state, self._plan
         revision = state.revision + 1
+        kinds = {action.WhichOneof("kind") or "" for one in intents for action in one.actions}
+        wanted = {_FEATURES[kind] for kind in kinds & _FEATURES.keys()} - state.reader_features
+        intents[0].actions[:0] = require_actions(sorted(wanted))
         validate(state, intents[0].actions, {one.transaction_id for one in intents})
         is_last = revision == plan.revision
         seed = self._rebuild_id
@@ -230,9 +233,8 @@ class _Building:
         """Returns what comes at the end: what has no revision of its own, and without files that
         are gone."""
         gone = self._live([(one.table, one.path) for one in self._plan.gone])
-        actions = [_remove(*name) for name in sorted(gone)] + self._actions_of(items, at_end=True)
-        defined = self._newest_columns(actions)
-        return self._required(defined) + actions + defined
+        actions = [_remove(*name) for name in sorted(gone)] + self._actions_of(items)
+        return actions + self._newest_columns(actions)
 
     def _newest_columns(self, actions: Sequence[wire.Action]) -> list[wire.Action]:
         """Defines the columns of tables of whose files some have a name with another id than
@@ -250,41 +252,23 @@ class _Building:
             found += [] if message is None else [wire.Action(definition=message)]
         return found
 
-    def _actions_of(
-        self, items: Sequence[SalvagedTransaction], *, at_end: bool = False
-    ) -> list[wire.Action]:
-        files = [file for item in items for file in item.files]
+    def _actions_of(self, items: Sequence[SalvagedTransaction]) -> list[wire.Action]:
+        """Returns what transactions do together: their files are added before any is taken out."""
+        files = {(one.table, one.path): (one, item) for item in items for one in item.files}
         names = [name for item in items for name in item.removes]
-        # At the end all files are added before any is taken out again.
-        own = {(file.table, file.path) for file in files} if at_end else set[tuple[str, str]]()
+        removes = [name for name in names if name not in files]
         gone = {(one.table, one.path) for one in self._plan.gone}
-        actions = self._new_schemas((file.table, file.fingerprint) for file in files)
-        actions += [_remove(*name) for name in names if name not in own]
-        left_out = own.intersection(names) | gone
-        added = [file for file in files if (file.table, file.path) not in left_out]
-        revisions = {
-            (file.table, file.path): item.revision
-            for item in items
-            for file in item.files
-            if at_end and item.revision is not None
-        }
-        actions += [_add(file, revisions.get((file.table, file.path))) for file in added]
-        actions += self._vectors(items, added, {name for name in names if name not in own})
-        return self._required(actions) + actions
-
-    def _vectors(
-        self,
-        items: Sequence[SalvagedTransaction],
-        added: Sequence[SalvagedFile],
-        removed: Collection[FileName],
-    ) -> list[wire.Action]:
-        """Deletion vectors of files that are live then."""
-        found = [wire.RowDeletes.FromString(body) for item in items for body in item.vectors]
-        if not found:
-            return []
-        live = self._live([(one.table, one.path) for one in found]) - set(removed)
-        live |= {(file.table, file.path) for file in added}
-        return [wire.Action(row_deletes=one) for one in found if (one.table, one.path) in live]
+        added = {name: files[name] for name in files if name not in gone.union(names)}
+        actions = self._new_schemas((one.table, one.fingerprint) for one, _ in files.values())
+        actions += [_remove(*name) for name in removes]
+        for file, item in added.values():
+            is_own = item.revision in {None, self.state.revision + 1}
+            actions.append(_add(file, None if is_own else item.revision))
+        vectors = [wire.RowDeletes.FromString(body) for item in items for body in item.vectors]
+        live = self._live([(one.table, one.path) for one in vectors]) if vectors else set()
+        live = live.difference(removes) | added.keys()
+        fitting = (one for one in vectors if (one.table, one.path) in live)
+        return actions + [wire.Action(row_deletes=one) for one in fitting]
 
     def _new_schemas(self, names: Iterable[tuple[str, bytes]]) -> list[wire.Action]:
         """Names the schemas that the state doesn't know."""
@@ -298,12 +282,6 @@ class _Building:
             for one in missing
             for action in schema_actions(one.table, EncodedSchema(one.fingerprint, one.message))
         ]
-
-    def _required(self, actions: Iterable[wire.Action]) -> list[wire.Action]:
-        """Requires the features that actions take and that the state has not."""
-        kinds = {action.WhichOneof("kind") or "" for action in actions}
-        wanted = {_FEATURES[kind] for kind in kinds if kind in _FEATURES}
-        return require_actions(sorted(wanted - self.state.reader_features))
 
     def _live(self, names: Collection[FileName]) -> set[FileName]:
         """Those of some files that are live in the state."""
@@ -350,8 +328,7 @@ class _Building:
             new = fresh if rows.live is None else rows.live & fresh
             again.append(replace(rows, files=files, live=new))
             schemas.update((name[0], one) for name, one in zip(names, forms, strict=True) if one)
-        actions[:0] = self._new_schemas(schemas - _named(actions))
-        return self._required(actions) + actions, again
+        return self._new_schemas(schemas - _named(actions)) + actions, again
 
     def _schema_finder(
         self, found: DecodedTransaction, batches: Iterable[tuple[Rows, list[FileName]]]
