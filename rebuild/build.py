@@ -94,7 +94,8 @@ def opening_state(
         some = actions[part * IN_ONE : (part + 1) * IN_ONE]
         building.add([building.intent(some)], epoch=plan.epoch)
     state = building.state
-    state.first_epoch, state.begun_at_us = plan.epoch, plan.begun_at_us  # this incarnation's own
+    state.first_epoch = plan.epoch  # this incarnation's own, and so is when it was begun
+    state.begun_at_us = plan.begun_at_us or state.committed_at_us
     return state
 
 

@@ -212,8 +212,8 @@ class RebuildPlan:
         old_objects: Names of the log that are there now; all of them stay.
         data_digest: Of names and sizes below `data/`, to see a change.
         schemas: Of the files of salvaged and readable transactions.
-        begun_at_us: When the newest object below `data/` was written, by the store's time; 0 if it
-            doesn't say.
+        begun_at_us: When the newest object below `data/` was written, by the store's time; 0 if
+            there is none, or it doesn't say.
     """
 
     kind: Literal["rebuild"]

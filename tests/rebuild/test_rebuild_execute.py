@@ -239,6 +239,16 @@ def test_a_committer_from_before_is_fenced(which):
     check_whole(world)
 
 
+def test_a_log_without_any_object_below_data_is_rebuilt():
+    """Nothing but the rebuild itself says when the incarnation was begun."""
+    world = make_world(commits=1, removals=1)
+    world.store.delete([info.key for info in world.store.list(f"{BASE}data/")])
+    world.rebuild()
+    state = world.load()
+    assert state.begun_at_us == state.committed_at_us
+    check_whole(world)
+
+
 def begun_over_remains() -> World:
     """A log whose owner opened before the loss of the one before, of which the end is left."""
     world = make_world(commits=2, checkpoint_every=0)
