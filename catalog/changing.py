@@ -19,8 +19,9 @@ from ..errors import (
     TimeBeforeFirstCommit,
     UsageError,
 )
-from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
+from .format.cut import Cut
 from .format.names import check_id, escape_name
+from .read.points_in_time import cut_of
 from .scalars import value_of
 
 if TYPE_CHECKING:
@@ -482,11 +483,3 @@ def _checked_table(table: str) -> str:
     table = value_of(table)
     escape_name(table, "table")
     return table
-
-
-def cut_of(database: str, states: Sequence[State]) -> Cut:
-    """The cut of some states."""
-    positions = {
-        s.writer: Position(s.revision, s.digest[:TOKEN_DIGEST_BYTES], s.log) for s in states
-    }
-    return Cut(database, positions)

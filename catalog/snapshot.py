@@ -18,7 +18,6 @@ from .data.unify import column_names, unify
 from .engines.bare import bare_files
 from .engines.source import Source
 from .format.columns import numbers, text_scalar
-from .format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from .format.names import base_folder
 from .log.compared import Pair, compared
 from .log.state import empty_state
@@ -29,7 +28,7 @@ from .read.file_parts import checked, file_parts, keyed, keys_of, projected, url
 from .read.hidden import with_deletes
 from .read.log_folder import writer_ids
 from .read.log_reader import LogReader
-from .read.points_in_time import refuse_twins
+from .read.points_in_time import cut_of, refuse_twins
 from .read.scan_request import Asked, asked_groups, asked_rows, by_blooms, held
 from .scalars import value_of
 
@@ -120,13 +119,7 @@ class Snapshot:
         begun = [state for state in states if state.revision >= 0]
         self._states = sorted(begun, key=lambda s: s.writer)
         self._tables = CutTables(database, self._states)
-        self.cut = Cut(
-            database,
-            {
-                s.writer: Position(s.revision, s.digest[:TOKEN_DIGEST_BYTES], s.log)
-                for s in self._states
-            },
-        )
+        self.cut = cut_of(database, self._states)
 
     def __repr__(self) -> str:
         return f"Snapshot({self.database!r}, {self.cut.revisions})"

@@ -18,11 +18,11 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.changing import cut_of
 from ..catalog.data.footers.read import check_file
 from ..catalog.format.footer import WITHOUT_FLOATS
 from ..catalog.format.names import parse_data_file
 from ..catalog.parallel import parallel
+from ..catalog.read.points_in_time import cut_of
 from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, SparkUnsupported
 from ..store.places import is_url, split
 from . import file_index

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.changing import cut_of
 from ..catalog.format.cut import Cut, Position
 from ..catalog.parallel import parallel
 from ..catalog.read.appended import Existing, appended, commits_of, key_error
@@ -16,7 +15,7 @@ from ..catalog.read.file_parts import checked, projected
 from ..catalog.read.keys import table_key
 from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
-from ..catalog.read.points_in_time import point_in_time, refuse_twins
+from ..catalog.read.points_in_time import cut_of, point_in_time, refuse_twins
 from ..errors import ColumnsChanged, SchemaConflict, StreamLost, TableNotFound
 from .arrow_types import spark_schema
 from .source_options import changes_options, stream_options

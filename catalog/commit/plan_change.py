@@ -21,10 +21,10 @@ from ...errors import (
 )
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from ..format.names import check_path
 from ..log.compared import FILE_CHANGES, Pair, changed_files
 from ..log.state import empty_state
+from ..read.points_in_time import cut_of
 from ..scalars import value_of
 from .change_plan import WriterChange
 from .restored_columns import restored_columns
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...store import Store
+    from ..format.cut import Cut
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
     from ..wire import lakelog_transaction_pb2 as wire
@@ -229,5 +230,4 @@ def _token(state: State) -> str:
     """The token of one log at one revision; empty before the first."""
     if state.revision < 0:
         return ""
-    at = Position(state.revision, state.digest[:TOKEN_DIGEST_BYTES], state.log)
-    return Cut(state.database, {state.writer: at}).token
+    return cut_of(state.database, [state]).token

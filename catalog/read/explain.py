@@ -111,8 +111,7 @@ def with_filters(
     kept_parts = list(parts)
     counts = to_be_asked(kept_parts, wanted)
     numbers = column([counts.get(key, 0) for key in keys], pa.int64())
-    at = EXPLAINED.get_field_index("bloom_filters")
-    found = found.set_column(at, EXPLAINED.field(at), numbers)
+    found = _with(found, bloom_filters=numbers)
     if not read:
         return found
     left = {part.key for part in sifted(store, kept_parts, wanted)}
@@ -121,10 +120,7 @@ def with_filters(
     rows = zip(keys, found.column("reason").to_pylist(), strict=True)
     reasons = [reason if key in ruled_out else was for key, was in rows]
     kept = column([was == "" for was in reasons], pa.bool_())
-    for name, values in (("kept", kept), ("reason", column(reasons, pa.string()))):
-        at = EXPLAINED.get_field_index(name)
-        found = found.set_column(at, EXPLAINED.field(at), values)
-    return found
+    return _with(found, kept=kept, reason=column(reasons, pa.string()))
 
 
 def with_hidden_rows(
@@ -141,9 +137,13 @@ def with_hidden_rows(
     words = {part.key: str(part.hidden) for part in parts if part.hidden is not None}
     said = column([words.get(key, "") for key in keys], pa.string())
     numbers = [n if key in left else 0 for key, n in zip(keys, key_files, strict=True)]
-    for name, values in (("deletes", said), ("key_files", column(numbers, pa.int64()))):
+    return _with(found, deletes=said, key_files=column(numbers, pa.int64()))
+
+
+def _with(found: pa.Table, **values: pa.ChunkedArray) -> pa.Table:
+    for name, one in values.items():
         at = EXPLAINED.get_field_index(name)
-        found = found.set_column(at, EXPLAINED.field(at), values)
+        found = found.set_column(at, EXPLAINED.field(at), one)
     return found
 
 

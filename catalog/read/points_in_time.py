@@ -21,7 +21,7 @@ from ...errors import (
     SnapshotPruned,
     UsageError,
 )
-from ..format.cut import TOKEN_DIGEST_BYTES, Position
+from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from ..format.names import LogObject, parse_log_object
 
 if TYPE_CHECKING:
@@ -89,6 +89,14 @@ def iso(at_us: int) -> str:
         return (EPOCH + dt.timedelta(microseconds=at_us)).isoformat()
     except OverflowError:  # the first hours of year 1 in a zone ahead of UTC
         return dt.datetime.min.replace(tzinfo=dt.UTC).isoformat()
+
+
+def cut_of(database: str, states: Iterable[State]) -> Cut:
+    """Returns the cut of some states."""
+    positions = {
+        s.writer: Position(s.revision, s.digest[:TOKEN_DIGEST_BYTES], s.log) for s in states
+    }
+    return Cut(database, positions)
 
 
 def state_at(log: LogReader, position: Position) -> State:
