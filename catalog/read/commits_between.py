@@ -19,6 +19,7 @@ from ..data.unify import shown
 from ..format.columns import column
 from ..format.deletes import MAX_ROWS, encode_bitmap
 from ..format.objects import decode_transaction
+from ..format.schema import column_id
 from ..log.changelog import DELETE, INSERT, Marks, Steps, View
 from ..log.replay import apply
 from .hidden import may_hide, spared_by
@@ -298,12 +299,19 @@ class ToldBy(NamedTuple):
             return now
         known = self.tables.schemas_of(self.state, self.table)
         is_dropped = all(entry.fingerprint != fingerprint for entry in known)
+        newest = max((column_id(each) for each in schema), default=0)
+        its_last: Definition | None = None
         for definition in self.earlier:
-            if is_dropped or (last is not None and _goes_back(definition, last)):
-                found = shown(schema, definition)
-                if found.stored:
-                    return found
-        return shown(schema, None) if is_dropped else now
+            if not is_dropped and (last is None or not _goes_back(definition, last)):
+                continue
+            found = shown(schema, definition)
+            if found.stored:
+                return found
+            if not len(definition.schema) and definition.last_id >= newest:
+                its_last = None  # what was said since the table was dropped is of another one
+            elif its_last is None:
+                its_last = definition
+        return shown(schema, its_last) if is_dropped else now
 
 
 def _goes_back(before: Definition, after: Definition) -> bool:

@@ -173,6 +173,21 @@ def test_rows_whose_columns_were_all_dropped_are_told_by_those_of_today(world, d
         assert found.to_pylist() == [*came, went]
 
 
+def test_rows_of_a_dropped_table_are_told_as_they_were_read_last(world):
+    """Also those of which it had no column any more by then."""
+    commit(world, lambda tx: tx.write("hourly", pa.table({"a": [1]})))
+    added = {"add": {"c": pa.int64()}, "default": {"c": 50}}
+    commit(world, lambda tx: tx.evolve("hourly", drop=["a"], **added))
+    before = world.token
+    world.catalog.drop("weather", "hourly", execute=True)
+    commit(world, lambda tx: tx.write("hourly", pa.table({"a": [2]})))
+    found = world.catalog.changes("weather", "hourly", before).read_all()
+    assert found.drop_columns(["_writer", "_revision", "_committed_at"]).to_pylist() == [
+        {"_change": "delete", "a": None, "c": 50},
+        {"_change": "insert", "a": 2, "c": None},
+    ]
+
+
 def test_rows_of_a_table_that_a_restore_takes_back_behind_a_drop_keep_their_columns(world):
     commit(world, lambda tx: tx.write("hourly", pa.table({"n": [1]})))
     then = world.token
