@@ -20,7 +20,7 @@ class Steps(Model):
     def begin(self, name: str) -> None:
         """Every writer writes the table, so that all logs know it."""
         number = next(self.numbers)
-        columns = {n: replace(c, number=c.number and next(self.numbers)) for n, c in BASE.items()}
+        columns = {n: replace(c, number=next(self.numbers)) for n, c in BASE.items()}
         table = Table(columns, evolves=self.rng.random() < 0.8, number=number)
         for writer in WRITERS:
             data = self.data(table, self.rng.choice([1, 3]))
