@@ -36,8 +36,7 @@ from .read.points_in_time import iso, position_of, refuse_twins, state_at, time_
 from .scalars import value_of
 
 if TYPE_CHECKING:
-    from ..rebuild.findings import CheckReport
-    from ..rebuild.repair import RepairReport
+    from ..rebuild.findings import CheckReport, RepairReport
     from .commit.change_all import Evolved
     from .commit.writer import Writer
     from .log.listing import Listing
@@ -275,7 +274,8 @@ class Catalog(Changing):
             What was planned (`report.plan.describe()` is text) and what was done.
         Raises, Requests: See `lakelog.rebuild.repair`.
         """
-        from ..rebuild.repair import RepairReport, execute_repair, plan_repair
+        from ..rebuild.findings import RepairReport
+        from ..rebuild.repair import execute_repair, plan_repair
 
         plan = plan_repair(self, database, writer=writer, report=report)
         return execute_repair(self, plan) if execute else RepairReport(plan)

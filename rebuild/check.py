@@ -16,7 +16,7 @@ import datetime as dt
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,10 +61,10 @@ from .findings import LEVELS, CheckReport, Finding, Level, Remedy, Severity, Sub
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..catalog.catalog import Catalog
+    from ..catalog.ambient import Ambient
     from ..catalog.format.names import LogObject
     from ..catalog.log.state import State
-    from ..store import ObjectInfo, Store
+    from ..store import ObjectInfo, Store, WideStore
 
     Names = dict[LogObject, set[int]]  # in which places each is listed
     File = dict[str, Any]  # a row of `_COLUMNS`
@@ -80,8 +80,17 @@ _COLUMNS: Final = [
 ]  # fmt: skip
 
 
+class Place(Protocol):
+    """What a check needs of a catalog."""
+
+    url: str
+    store: Store
+    wide: WideStore
+    ambient: Ambient
+
+
 def check(
-    catalog: Catalog,
+    catalog: Place,
     database: str | None = None,
     *,
     writer: str | None = None,
@@ -138,7 +147,7 @@ def check(
 
 
 def logs_to_check(
-    catalog: Catalog, database: str | None, writer: str | None
+    catalog: Place, database: str | None, writer: str | None
 ) -> list[tuple[str, str]]:
     """Returns the writer and database of each log that is there in either place, or whose data
     files are left; sorted.
@@ -245,7 +254,7 @@ class _Bitmap(NamedTuple):
 class _LogCheck:
     """The check of one log."""
 
-    catalog: Catalog
+    catalog: Place
     log: LogReader
     progress: Callable[[int], None]
     findings: list[Finding] = field(default_factory=list)
@@ -726,16 +735,16 @@ class _LogCheck:
             problem += "; only older points in time need them"
             self.report("note", self.base + path, problem, table=table)
             return
-        own = f"--writer {self.log.writer}"
-        what = f"URL {self.log.database} {table}"
+        names, urls = " ".join(files), " ".join(f"URL/{self.base}{file}" for file in files)
+        writer, database = self.log.writer, self.log.database
         self.report(
             "error",
             self.base + path,
             problem,
             table=table,
-            command="Restore the object from a backup. Or take the deleted rows back: `lakelog "
-            f"write {what} {' '.join(f'URL/{self.base}{file}' for file in files)} {own}` adds all "
-            f"rows again, then `lakelog remove {what} {' '.join(files)} {own} --execute`",
+            command="Restore the object from a backup. Or take the deleted rows back: "
+            f"`lakelog write URL {database} {table} {urls} --writer {writer}` adds all rows again, "
+            f"then `lakelog remove URL {database} {table} {names} --writer {writer} --execute`",
         )
 
     def check_pages(self, subset: Subset) -> Subset:

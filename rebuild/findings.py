@@ -1,4 +1,4 @@
-"""What a check finds: one row for each object that is wrong, and the whole report. Pure.
+"""What a check finds, one row for each object that is wrong, and what a repair does about it. Pure.
 
 Source: docs/maintenance.md, "check".
 """
@@ -12,6 +12,7 @@ from typing import Final, Literal, get_args
 
 import pyarrow as pa
 
+from ..catalog.format.names import base_folder, mirror_key
 from ..errors import UsageError
 from ..plans.saved import decode_plan, encode_plan
 
@@ -71,6 +72,13 @@ class Finding:
     first_at: dt.datetime | None = None
     last_at: dt.datetime | None = None
     command: str = ""
+
+    @property
+    def other_copy(self) -> str:
+        """The key of the other copy of an object of a log."""
+        base = base_folder(self.writer, self.database)
+        own = base + self.object.removeprefix(base).removeprefix("mirror/")
+        return mirror_key(own) if own == self.object else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +167,66 @@ class Subset:
         import xxhash
 
         return int(xxhash.xxh64_intdigest(path.encode())) % self.parts == self.part - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What a repair is going to do: an immutable value without a store. To save it, save the report
+    that it was made from.
+
+    Attributes:
+        url: The root that it was made for.
+        steps: The findings that are repaired, in that order: `copy`, `checkpoint`, `remove-file`.
+        left: The errors that a repair can't help.
+    """
+
+    url: str
+    steps: tuple[Finding, ...]
+    left: tuple[Finding, ...] = ()
+
+    def describe(self) -> str:
+        """Returns the plan as text: a line for each folder that objects are copied to, and for each
+        other step."""
+        lines, copies = [], [step for step in self.steps if step.remedy == "copy"]
+        for folder in dict.fromkeys(step.object.rpartition("/")[0] for step in copies):
+            some = [step for step in copies if step.object.rpartition("/")[0] == folder]
+            number = "1 object" if len(some) == 1 else f"{len(some):,} objects"
+            source = some[0].other_copy.rpartition("/")[0]
+            name = some[0].object.rpartition("/")[2]
+            first = f"{'' if len(some) == 1 else 'the first: '}{name} {some[0].problem}"
+            lines.append(f"copy {number} from {source}/ to {folder}/ ({first})")
+        for step in self.steps:
+            if step.remedy == "checkpoint":
+                text = f"compute the checkpoint {step.object} from the transactions below it"
+            elif step.remedy == "remove-file":
+                rows = step.rows or 0
+                lost = "1 row is lost" if rows == 1 else f"{rows:,} rows are lost"
+                text = f"remove {step.object} from table {step.table!r}: {lost}"
+            else:
+                continue
+            lines.append(f"{text} ({step.problem})")
+        lines += [f"a repair can't help {one.object} ({one.problem})" for one in self.left]
+        return "\n".join(lines) or "nothing to repair"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair has done.
+
+    Attributes:
+        plan: What was planned.
+        executed: Whether it was done; if not, all else is 0.
+        copied: Objects that were restored from their copies.
+        checkpoints: Checkpoints that were computed.
+        removed: Data files that were removed from their tables.
+        rows_lost: Rows of these.
+        left: Errors that are left, in words.
+    """
+
+    plan: RepairPlan
+    executed: bool = False
+    copied: int = 0
+    checkpoints: int = 0
+    removed: int = 0
+    rows_lost: int = 0
+    left: tuple[str, ...] = ()

@@ -17,7 +17,6 @@ Source: docs/maintenance.md, "repair".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.commit.checkpointer import put_segments
@@ -26,81 +25,19 @@ from ..catalog.format.names import base_folder, mirror_key, parse_log_object
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptObject, LakelogError, UsageError
 from .check import LOG, MIRROR, MISSING, check, read_pairs
+from .findings import RepairPlan, RepairReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..catalog.catalog import Catalog
+    from .check import Place
     from .findings import CheckReport, Finding
 
 _ORDER: Final = ("copy", "checkpoint", "remove-file")
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPlan:
-    """What a repair is going to do: an immutable value without a store. To save it, save the report
-    that it was made from.
-
-    Attributes:
-        url: The root that it was made for.
-        steps: The findings that are repaired, in that order: `copy`, `checkpoint`, `remove-file`.
-        left: The errors that a repair can't help.
-    """
-
-    url: str
-    steps: tuple[Finding, ...]
-    left: tuple[Finding, ...] = ()
-
-    def describe(self) -> str:
-        """Returns the plan as text: a line for each folder that objects are copied to, and for each
-        other step."""
-        lines, copies = [], [step for step in self.steps if step.remedy == "copy"]
-        for folder in dict.fromkeys(step.object.rpartition("/")[0] for step in copies):
-            some = [step for step in copies if step.object.rpartition("/")[0] == folder]
-            number = "1 object" if len(some) == 1 else f"{len(some):,} objects"
-            source = _places(some[0])[1].rpartition("/")[0]
-            name = some[0].object.rpartition("/")[2]
-            first = f"{'' if len(some) == 1 else 'the first: '}{name} {some[0].problem}"
-            lines.append(f"copy {number} from {source}/ to {folder}/ ({first})")
-        for step in self.steps:
-            if step.remedy == "checkpoint":
-                text = f"compute the checkpoint {step.object} from the transactions below it"
-            elif step.remedy == "remove-file":
-                rows = step.rows or 0
-                lost = "1 row is lost" if rows == 1 else f"{rows:,} rows are lost"
-                text = f"remove {step.object} from table {step.table!r}: {lost}"
-            else:
-                continue
-            lines.append(f"{text} ({step.problem})")
-        lines += [f"a repair can't help {one.object} ({one.problem})" for one in self.left]
-        return "\n".join(lines) or "nothing to repair"
-
-
-@dataclass(frozen=True, slots=True)
-class RepairReport:
-    """What a repair has done.
-
-    Attributes:
-        plan: What was planned.
-        executed: Whether it was done; if not, all else is 0.
-        copied: Objects that were restored from their copies.
-        checkpoints: Checkpoints that were computed.
-        removed: Data files that were removed from their tables.
-        rows_lost: Rows of these.
-        left: Errors that are left, in words.
-    """
-
-    plan: RepairPlan
-    executed: bool = False
-    copied: int = 0
-    checkpoints: int = 0
-    removed: int = 0
-    rows_lost: int = 0
-    left: tuple[str, ...] = ()
-
-
 def plan_repair(
-    catalog: Catalog,
+    catalog: Place,
     database: str | None = None,
     *,
     writer: str | None = None,
@@ -134,16 +71,8 @@ def plan_repair(
     return RepairPlan(catalog.url, tuple(steps.values()), tuple(left))
 
 
-def _places(step: Finding) -> tuple[str, str, int]:
-    """Returns the key that an object has in the log, the key of its other copy, and the place that
-    it is missing or damaged in."""
-    base = base_folder(step.writer, step.database)
-    own = base + step.object.removeprefix(base).removeprefix("mirror/")
-    return (own, mirror_key(own), LOG) if own == step.object else (own, own, MIRROR)
-
-
 def execute_repair(
-    catalog: Catalog, plan: RepairPlan, *, progress: Callable[[int], None] = lambda number: None
+    catalog: Place, plan: RepairPlan, *, progress: Callable[[int], None] = lambda number: None
 ) -> RepairReport:
     """Does what a plan says. Each step looks again first.
 
@@ -188,9 +117,12 @@ def _check_step(step: Finding) -> None:
         )
 
 
-def _copy(catalog: Catalog, step: Finding, left: list[str]) -> int:
+def _copy(catalog: Place, step: Finding, left: list[str]) -> int:
     """Copies one object to the other place, if that is still missing or damaged there."""
-    own, source, target = _places(step)
+    source = step.other_copy
+    own, target = step.object, LOG
+    if step.object == mirror_key(source):
+        own, target = source, MIRROR
     (pair,) = read_pairs(catalog.store, [own])
     there, body = pair[target], pair[1 - target].body
     if there.body is not None and there.body == body:
@@ -214,7 +146,7 @@ def _copy(catalog: Catalog, step: Finding, left: list[str]) -> int:
     return 1
 
 
-def _write_checkpoint(catalog: Catalog, step: Finding, left: list[str]) -> int:
+def _write_checkpoint(catalog: Place, step: Finding, left: list[str]) -> int:
     """Computes a checkpoint from what is below it, and puts it in its place with new segments."""
     from ..catalog.log.checkpoint import encode_state
 
@@ -239,7 +171,7 @@ def _write_checkpoint(catalog: Catalog, step: Finding, left: list[str]) -> int:
     return 1
 
 
-def _remove(catalog: Catalog, step: Finding, left: list[str]) -> bool:
+def _remove(catalog: Place, step: Finding, left: list[str]) -> bool:
     """Removes a data file that is gone from its table, by a commit that says so. It opens the log
     as a guest: no owner is fenced."""
     path = step.object.removeprefix(base_folder(step.writer, step.database))

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from ...catalog.catalog import Catalog
     from ...catalog.read.health import Finding, LogHealth
-    from ...rebuild.findings import CheckReport
-    from ...rebuild.repair import RepairPlan, RepairReport
+    from ...rebuild.findings import CheckReport, RepairPlan, RepairReport
 
 _FINDINGS: Final = (
     Column("severity"),

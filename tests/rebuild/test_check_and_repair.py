@@ -22,8 +22,8 @@ from lakelog.cli.main import main
 from lakelog.errors import DatabaseNotFound, ForkError, LakelogError, LogLost, LostTail, UsageError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.rebuild.check import check
-from lakelog.rebuild.findings import CheckReport, Finding, Subset
-from lakelog.rebuild.repair import RepairPlan, execute_repair, plan_repair
+from lakelog.rebuild.findings import CheckReport, Finding, RepairPlan, Subset
+from lakelog.rebuild.repair import execute_repair, plan_repair
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PassingStore, PlainStore
 
