@@ -36,7 +36,7 @@ from ..catalog.log.state import empty_state
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.merge import Rows
@@ -294,60 +294,47 @@ class _Building:
         files that are not live here, files that are live already, and files without a schema, whose
         footers are gone."""
         batches = list(self._batches(found))
-        schema_of = self._schema_finder(found, batches)
-        named = {name for _, names in batches for name in names}
         items = [(action, action.WhichOneof("kind") or "") for action in found.message.actions]
+        named = {name for _, names in batches for name in names}
         named |= {_file(action, kind) for action, kind in items if kind in _OF_A_FILE}
         live = self._live(named)
+        known = schemas_with(self.state, {table for table, _ in named})
+        here = _named(found.message.actions)
+        used: set[tuple[str, bytes]] = set()
+
+        def form(table: str, fingerprint: bytes) -> bytes | None:
+            """Returns the schema that there is for a file: the one that the log says, or that of
+            the footers."""
+            name = table, fingerprint
+            is_there = name in known or name in here or name in self._schemas
+            own = fingerprint if is_there else self._unmarked.get(name)
+            used.update({(table, own)} if own is not None else ())
+            return own
+
         actions = []
         for action, kind in items:
             if kind == "add":
-                own = schema_of(action.add.table, action.add.schema_fingerprint)
+                own = form(action.add.table, action.add.schema_fingerprint)
                 if own is None:
                     continue
                 action.add.schema_fingerprint = own
             if _fits(action, kind, live):
                 actions.append(action)
-        schemas = {
-            (action.add.table, action.add.schema_fingerprint)
-            for action in actions
-            if action.WhichOneof("kind") == "add"
-        }
         again: list[Rows] = []
         for rows, names in batches:
             logged = rows.files.column("schema_fingerprint").to_pylist()
-            forms = [schema_of(name[0], one) for name, one in zip(names, logged, strict=True)]
+            forms = [form(name[0], one) for name, one in zip(names, logged, strict=True)]
             pairs = zip(names, forms, strict=True)
             fresh = np.array(
                 [name not in live and one is not None for name, one in pairs], np.bool_
             )
-            if not fresh.any():
-                continue
-            column = pa.array([one or bytes(16) for one in forms], pa.binary(16))
-            place = rows.files.schema.get_field_index("schema_fingerprint")
-            files = rows.files.set_column(place, "schema_fingerprint", column)
-            new = fresh if rows.live is None else rows.live & fresh
-            again.append(replace(rows, files=files, live=new))
-            schemas.update((name[0], one) for name, one in zip(names, forms, strict=True) if one)
-        return self._new_schemas(schemas - _named(actions)) + actions, again
-
-    def _schema_finder(
-        self, found: DecodedTransaction, batches: Iterable[tuple[Rows, list[FileName]]]
-    ) -> Callable[[str, bytes], bytes | None]:
-        """Returns a function that gives the fingerprint of a schema that there is for files of a
-        table: the one that the log says, or that of the footers."""
-        adds = [one.add for one in found.message.actions if one.WhichOneof("kind") == "add"]
-        tables = {add.table for add in adds} | {name[0] for _, names in batches for name in names}
-        known = schemas_with(self.state, tables)
-        here = _named(found.message.actions)
-
-        def schema_of(table: str, fingerprint: bytes) -> bytes | None:
-            name = table, fingerprint
-            if name in known or name in here or name in self._schemas:
-                return fingerprint
-            return self._unmarked.get(name)
-
-        return schema_of
+            if fresh.any():
+                column = pa.array([one or bytes(16) for one in forms], pa.binary(16))
+                place = rows.files.schema.get_field_index("schema_fingerprint")
+                files = rows.files.set_column(place, "schema_fingerprint", column)
+                new = fresh if rows.live is None else rows.live & fresh
+                again.append(replace(rows, files=files, live=new))
+        return self._new_schemas(sorted(used - _named(actions))) + actions, again
 
     def _batches(self, found: DecodedTransaction) -> Iterator[tuple[Rows, list[FileName]]]:
         for pieces in found.batches.values():
