@@ -2,8 +2,8 @@
 
 The order of requests, and why:
 
-1. The opening state is built in memory, and everything is compared with what was planned on. What
-   can't be built is known before anything is touched.
+1. The log is read as planning has read it, and must be the same; so must the names below `data/`.
+   The opening state is built in memory: what can't be built is known before anything is touched.
 2. The mirror of the present incarnation is completed, for nobody opens it for writing again. The
    seals are put, if absent, and mirrored. Who still commits under one of these names has either
    been first (then the plan is void), or is refused from here on.
@@ -20,20 +20,20 @@ Source: docs/format.md, section 4.5.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..catalog.commit.checkpointer import put_segments
+from ..catalog.commit.mirror import copy_checkpoint
 from ..catalog.format.names import (
     LogObject,
-    log_folder,
+    base_folder,
+    mirror_key,
     mirror_log_folder,
-    mirror_segments_folder,
     parse_log_object,
-    segments_folder,
 )
-from ..catalog.format.objects import StandingSeal, decode_transaction, read_seal
+from ..catalog.format.objects import decode_transaction, read_seal
 from ..catalog.log.checkpoint import encode_state
-from ..catalog.parallel import AT_ONCE, each_in_parallel
+from ..catalog.parallel import AT_ONCE, each_in_parallel, parallel
 from ..catalog.read.log_reader import LogReader
 from ..errors import (
     CorruptError,
@@ -46,25 +46,20 @@ from ..errors import (
 from ..plans import check_source, open_source, refuse_refs
 from ..store import probe
 from .build import live_files_of, opening_state
-from .old_log import get, read_transaction
+from .old_log import get, read_old_log
 from .plan import RebuildInfo, RebuildPlan, check_plan
-from .scan import data_digest, is_there, list_data
+from .scan import data_digest, list_data
 from .seals import seal_body, seal_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
-    from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.checkpoint import EncodedCheckpoint
     from ..catalog.log.state import State
     from ..plans import Progress
     from ..store import Store
+    from .old_log import OldLog
     from .plan import SlotName
-
-    # Does one thing to many items, several at a time, and gives each result when it is there.
-    _Many = Callable[[Callable[[Any], None], Iterable[Any]], Iterator[None]]
 
 
 def execute_rebuild(
@@ -86,9 +81,9 @@ def execute_rebuild(
             again.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         StorageError: The store failed on the way: execute again, or plan again.
-    Requests: 4 for the probe, 6 LIST, as reading the base, 1 or 2 GET for each readable
-        transaction, 1 PUT for each that has no copy; 2 PUT for each seal, each new segment and the
-        checkpoint; 1 GET for each segment.
+    Requests: 4 for the probe, 5 LIST, as planning reads the log; 1 PUT for each transaction that
+        has no copy; 2 PUT for each seal, each new segment and the checkpoint; 2 GET for each of
+        these segments.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
@@ -98,21 +93,21 @@ def execute_rebuild(
     exclusive = probe(
         store, f"{plan.writer}/", new_name=lambda: ambient.new_id().hex()
     ).put_if_absent
-    many = partial(each_in_parallel, at_once=AT_ONCE if ambient.in_background else 1)
+    at_once = AT_ONCE if ambient.in_background else 1
     log = LogReader(store, plan.writer, plan.database, ambient)
     there = _check_data(log, plan)
-    base, readable = _planned_on(log, plan)
-    state = opening_state(plan, base, readable, there)
+    old = _planned_on(log, plan)
+    state = opening_state(plan, old.state, old.readable, there)
     encoded = encode_state(state)
     _refuse_other_opening(log, plan, encoded)
-    _complete_mirror(log, plan, many, exclusive=exclusive)
-    _seal(log, plan, many, exclusive=exclusive)
-    _put_segments(log, plan, encoded, many, progress)
+    _complete_mirror(log, plan, at_once, exclusive=exclusive)
+    _seal(log, plan, at_once, exclusive=exclusive)
+    _put_segments(log, plan, encoded, at_once, progress)
     _check_data(log, plan)
     _refuse_other_opening(log, plan, encoded)
     if not _put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive):
         raise _another_was_first(plan, log.folder + encoded.name)
-    _mirror(log, plan, encoded, many, exclusive=exclusive)
+    _mirror(log, encoded, exclusive=exclusive)
     _read_back(log, plan, state)
     return _info(log, plan, state, encoded)
 
@@ -143,59 +138,18 @@ def _check_data(log: LogReader, plan: RebuildPlan) -> set[str]:
     listed = list_data(log.store, plan.writer, plan.database)
     if data_digest(listed) != plan.data_digest:
         raise _outdated(plan, "what lies below data/")
-    folder = log_folder(plan.writer, plan.database).removesuffix("transactions/")
+    folder = base_folder(plan.writer, plan.database)
     return {info.key[len(folder) :] for info in listed}
 
 
-def _planned_on(log: LogReader, plan: RebuildPlan) -> tuple[State, dict[int, DecodedTransaction]]:
-    """Returns the base and the readable transactions, which must be those that were planned on, and
-    the highest."""
-    from ..catalog.log.state import empty_state
-
-    incarnation, revision, digest = plan.base
-    base = empty_state(plan.writer, plan.database)
-    if revision >= 0:
-        try:
-            base = log.load(revision, incarnation=incarnation)
-        except CorruptError as error:
-            raise _outdated(plan, "its log") from error
-        if base.digest != digest:
-            raise _outdated(plan, "its log")
-    readable: dict[int, DecodedTransaction] = {}
-    for one in plan.readable:
-        item = LogObject(one.incarnation, one.revision, one.uuid8, "transaction")
-        found = read_transaction(log, item)
-        if found is None or isinstance(found, StandingSeal) or found.digest != one.digest:
-            raise _outdated(plan, "its log")
-        readable[one.revision] = found
-    _refuse_news(log, plan)
-    return base, readable
-
-
-def _refuse_news(log: LogReader, plan: RebuildPlan) -> None:
-    """Refuses a plan when somebody has committed since, or the log was sealed by another one."""
-    known = {(one.revision, one.uuid8) for one in plan.readable}
-    top = max([plan.base[1], *(one.revision for one in plan.readable)])
-    for info in log.store.list(log.folder):
-        item = parse_log_object(info.key[len(log.folder) :])
-        if (
-            item is not None
-            and item.kind == "transaction"
-            and item.incarnation == plan.seal.log.incarnation
-            and item.revision > top
-            and (item.revision, item.uuid8) not in known
-            and not _is_no_news(log, plan, item)
-        ):
-            raise _outdated(plan, "its log")
-
-
-def _is_no_news(log: LogReader, plan: RebuildPlan, item: LogObject) -> bool:
-    """Whether an object above those planned on is a seal of this rebuild, or what no plan reads: it
-    is damaged, or of a log that was lost before this one was begun."""
-    found = read_transaction(log, item)
-    if isinstance(found, StandingSeal):
-        return found.rebuild_id.hex() == plan.rebuild_id
-    return found is None or found.log.log_id != plan.log.log_id
+def _planned_on(log: LogReader, plan: RebuildPlan) -> OldLog:
+    """Reads the old log again: it must be what was planned on, and sealed by nobody else."""
+    names = plan.writer, plan.database
+    old = read_old_log(log.store, *names, log.ambient, below=plan.incarnation)
+    is_same = (old.base, old.readable_names) == (plan.base, plan.readable)
+    if not is_same or any(seal.rebuild_id.hex() != plan.rebuild_id for seal in old.seals):
+        raise _outdated(plan, "its log")
+    return old
 
 
 def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
@@ -229,7 +183,7 @@ def _refuse_other_opening(log: LogReader, plan: RebuildPlan, encoded: EncodedChe
 # --- The seals ------------------------------------------------------------------------------------
 
 
-def _complete_mirror(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusive: bool) -> None:
+def _complete_mirror(log: LogReader, plan: RebuildPlan, at_once: int, *, exclusive: bool) -> None:
     """Copies the transactions of the present incarnation that have no copy: its newest two, if
     their writer died. What is damaged, pruned or one side of a fork is left alone.
 
@@ -246,38 +200,33 @@ def _complete_mirror(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusiv
         except (CorruptError, NotFoundError):
             return
         if found.log == plan.seal.log:
-            key = mirror_log_folder(plan.writer, plan.database) + item.name
-            _put_once(log.store, key, body, exclusive=exclusive)
+            _put_once(log.store, mirror_key(log.folder + item.name), body, exclusive=exclusive)
 
     missing = [
         items[0]
         for revision, items in listing.transactions.items()
         if revision >= start and len(items) == 1 and revision not in copies.transactions
     ]
-    for _ in many(copy, missing):
-        pass
+    parallel(copy, missing, at_once=at_once)
 
 
-def _seal(log: LogReader, plan: RebuildPlan, many: _Many, *, exclusive: bool) -> None:
+def _seal(log: LogReader, plan: RebuildPlan, at_once: int, *, exclusive: bool) -> None:
     """Takes the names that a committer may still use in the present incarnation."""
     _take(log, plan, plan.seal.at, exclusive=exclusive)
     if exclusive:  # else names are random, and nothing is promised
         take = partial(_take, log, plan, exclusive=True)
-        for _ in many(take, plan.seal.others):
-            pass
+        parallel(take, plan.seal.others, at_once=at_once)
 
 
 def _take(log: LogReader, plan: RebuildPlan, at: SlotName, *, exclusive: bool) -> None:
-    name, body = seal_name(plan, at), seal_body(plan, at)
-    if not _put_once(log.store, log.folder + name, body, exclusive=exclusive):
-        body = _standing_seal(log, plan, log.folder + name)
-    _put_once(
-        log.store, mirror_log_folder(plan.writer, plan.database) + name, body, exclusive=exclusive
-    )
+    key, body = log.folder + seal_name(plan, at), seal_body(plan, at)
+    if not _put_once(log.store, key, body, exclusive=exclusive):
+        body = _other_seal(log, plan, key)
+    _put_once(log.store, mirror_key(key), body, exclusive=exclusive)
 
 
-def _standing_seal(log: LogReader, plan: RebuildPlan, key: str) -> bytes:
-    """Returns the seal of this rebuild that stands there already.
+def _other_seal(log: LogReader, plan: RebuildPlan, key: str) -> bytes:
+    """Returns the seal that another execution of this rebuild has put.
 
     Raises:
         PlanOutdated: Somebody has committed under this name, or another rebuild sealed it.
@@ -299,46 +248,30 @@ def _put_segments(
     log: LogReader,
     plan: RebuildPlan,
     encoded: EncodedCheckpoint,
-    many: _Many,
+    at_once: int,
     progress: Progress | None,
 ) -> None:
     """Puts the segments, and reads back all that the checkpoint refers to."""
     put_segments(log, encoded, exclusive=False)
-    pieces = [piece for piece in encoded.pieces if piece.inline is None]
-
-    def read(piece: Any) -> None:
-        log.read_pieces([piece], plan.log)
-
-    for done, _ in enumerate(many(read, pieces), 1):
+    pieces = [[piece] for piece in encoded.pieces if piece.inline is None]
+    read = partial(log.read_pieces, log=plan.log)
+    for done, _ in enumerate(each_in_parallel(read, pieces, at_once=at_once), 1):
         if progress is not None:
             progress(done, len(pieces), "segments written")
 
 
-def _mirror(
-    log: LogReader,
-    plan: RebuildPlan,
-    encoded: EncodedCheckpoint,
-    many: _Many,
-    *,
-    exclusive: bool,
-) -> None:
-    """Puts the second copy: segments first, the checkpoint last."""
-    folder = segments_folder(plan.writer, plan.database)
-    mirror = mirror_segments_folder(plan.writer, plan.database)
-
-    def copy(name: str) -> None:
-        if not is_there(log.store, mirror + name):
-            _put_once(log.store, mirror + name, log.store.get(folder + name), exclusive=exclusive)
-
-    for _ in many(copy, sorted({piece.name for piece in encoded.pieces if piece.inline is None})):
-        pass
-    key = mirror_log_folder(plan.writer, plan.database) + encoded.name
-    if not _put_once(log.store, key, encoded.body, exclusive=exclusive):
+def _mirror(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool) -> None:
+    """Puts the second copy of the opening checkpoint and its segments."""
+    item = parse_log_object(encoded.name)
+    assert item is not None
+    copy_checkpoint(log, item, exclusive=exclusive)
+    key = mirror_key(log.folder + encoded.name)
+    if log.store.get(key) != encoded.body:
         raise CorruptObject(f"{key} is another object than the log has", key=key)
 
 
 def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
-    """Puts an object where there is none; returns whether these bytes stand now.
+    """Puts an object where there is none; returns whether it has these bytes now.
 
     Requests: 1 PUT; 1 GET if it is there, or without put-if-absent.
     """
@@ -363,5 +296,5 @@ def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
         raise CorruptObject(
             f"What was written of the new log of {plan.writer}/{plan.database} reads otherwise",
             key=log.folder,
-            hint="The old log still stands beside it. Check the store with `lakelog doctor`",
+            hint="The old log is still beside it. Check the store with `lakelog doctor`",
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import (
+    MAX_INCARNATION,
     log_folder,
     mirror_log_folder,
     parse_log_object,
@@ -31,6 +32,7 @@ from ..errors import (
     NotFoundError,
     UnsupportedFeature,
 )
+from .plan import ReadableName
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
@@ -96,14 +98,36 @@ class OldLog:
         return max([state.revision if is_own else -1, *own])
 
     @property
+    def base(self) -> tuple[int, int, bytes]:
+        """Incarnation, revision and digest of the state; 0, -1 and empty if none can be read."""
+        state = self.state
+        return (
+            (0, -1, b"")
+            if state.log is None
+            else (state.log.incarnation, state.revision, state.digest)
+        )
+
+    @property
+    def readable_names(self) -> tuple[ReadableName, ...]:
+        """The transactions above the state that can be read."""
+        return tuple(
+            ReadableName(one.log.incarnation, revision, one.message.uuid[:4].hex(), one.digest)
+            for revision, one in sorted(self.readable.items())
+        )
+
+    @property
     def top(self) -> int:
         """The highest revision of any name; -1 if there is none."""
         return max([self.state.revision, *(item.revision for item in self.names)])
 
 
-def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> OldLog:
+def read_old_log(
+    store: Store, writer: str, database: str, ambient: Ambient, *, below: int = MAX_INCARNATION + 1
+) -> OldLog:
     """Reads all that is left of a log.
 
+    Args:
+        below: Only of incarnations below this one.
     Raises:
         ForeignLog: It is that of another writer or database.
         UnsupportedFeature: A later version wrote it.
@@ -112,7 +136,7 @@ def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> 
         transaction.
     """
     log = LogReader(store, writer, database, ambient)
-    names = _names(store, writer, database)
+    names = _names(store, writer, database, below)
     old = OldLog(empty_state(writer, database), names=names)
     old.incarnation = max((item.incarnation for item in names), default=1)
     for incarnation in sorted({item.incarnation for item in names}, reverse=True):
@@ -126,11 +150,11 @@ def read_old_log(store: Store, writer: str, database: str, ambient: Ambient) -> 
     return old
 
 
-def _names(store: Store, writer: str, database: str) -> frozenset[LogObject]:
+def _names(store: Store, writer: str, database: str, below: int) -> frozenset[LogObject]:
     found: set[LogObject] = set()
     for folder in (log_folder(writer, database), mirror_log_folder(writer, database)):
         parsed = (parse_log_object(info.key[len(folder) :]) for info in store.list(folder))
-        found.update(item for item in parsed if item is not None)
+        found.update(item for item in parsed if item and item.incarnation < below)
     return frozenset(found)
 
 

@@ -32,7 +32,6 @@ from .plan import (
     KnownSchema,
     LeftOut,
     LeftOutKind,
-    ReadableName,
     RebuildPlan,
     SalvagedFile,
     SalvagedTransaction,
@@ -286,8 +285,6 @@ def _plan(  # noqa: PLR0917 - all that was found
     above = max([old.top, *names, *bases])
     left_out = [*scan.left_out, *_refused(scan, decision)]
     now = dt.timedelta(microseconds=ambient.now_us())
-    digest = state.digest if state.revision >= 0 else b""
-    incarnation = state.log.incarnation if state.log is not None else 0
     return RebuildPlan(
         kind="rebuild",
         url=place.store.url,
@@ -298,14 +295,9 @@ def _plan(  # noqa: PLR0917 - all that was found
         log=LogIdentity(log_id, _next_incarnation(old, present, f"{writer}/{database}")),
         revision=above + parts_of(transactions, len(gone), len(schemas)),
         epoch=seal.epoch + 1,
-        base=(incarnation, state.revision, digest),
+        base=old.base,
         base_rows=sum(live.values()),
-        readable=tuple(
-            ReadableName(
-                found.log.incarnation, revision, found.message.uuid[:4].hex(), found.digest
-            )
-            for revision, found in sorted(old.readable.items())
-        ),
+        readable=old.readable_names,
         transactions=transactions,
         gone=gone,
         left_out=tuple(sorted(left_out, key=lambda item: item.path.encode())),
