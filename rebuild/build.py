@@ -76,7 +76,9 @@ def opening_state(
     placed: dict[int, list[SalvagedTransaction]] = {}
     last: list[SalvagedTransaction] = []
     for item in plan.transactions:
-        if item.revision is not None and _has_place(item, plan):
+        # Only between readable ones does it matter: their predicates hold of lower revisions.
+        has_place = item.revision not in readable and (readable or base.revision >= 0)
+        if item.revision is not None and has_place:
             placed.setdefault(item.revision, []).append(item)
         else:
             last.append(item)
@@ -114,16 +116,6 @@ def parts_of(transactions: Iterable[SalvagedTransaction], gone: int, schemas: in
     actions = gone + 3 * schemas + 2
     actions += sum(len(one.files) + len(one.removes) + len(one.vectors) for one in transactions)
     return 1 + actions // IN_ONE
-
-
-def _has_place(item: SalvagedTransaction, plan: RebuildPlan) -> bool:
-    """Whether a proven transaction is added under its number: only between readable ones does it
-    matter, for their predicates hold of lower revisions."""
-    return (
-        item.revision is not None
-        and item.revision not in {one.revision for one in plan.readable}
-        and bool(plan.readable or plan.base[1] >= 0)
-    )
 
 
 class _Building:

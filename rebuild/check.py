@@ -12,6 +12,7 @@ Source: docs/maintenance.md, "Check".
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import warnings
 from dataclasses import dataclass, field
@@ -46,7 +47,7 @@ from ..catalog.format.pieces import OF_A_PART
 from ..catalog.format.run import files_rows
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.history import transaction_row
-from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.part import added_files
 from ..catalog.log.replay import apply
 from ..catalog.log.state import empty_state
 from ..catalog.parallel import each_in_parallel
@@ -559,22 +560,13 @@ class _LogCheck:
 
     def _note_transaction(self, transaction: DecodedTransaction) -> None:
         """Notes the files that a transaction adds, and its objects of row deletes."""
-        adds = []
-        for place, action in enumerate(transaction.message.actions):
-            kind = action.WhichOneof("kind")
-            if kind == "add":
-                adds.append(action.add)
-            elif kind == "row_deletes":
-                self._note_bitmap(
-                    action.row_deletes.table, action.row_deletes.path, action.row_deletes
-                )
-            elif kind == "add_batch":
-                for part, _ in batch_parts(transaction.batches[place]):
-                    if isinstance(part, Part):
-                        self.named.append(part.run.full().select(_COLUMNS))
-        if adds:
-            revisions = [transaction.message.revision] * len(adds)
-            self.named.append(files_rows(adds, revisions).select(_COLUMNS))
+        with contextlib.suppress(CorruptError):  # its table can't be used, and is reported
+            for rows in added_files(transaction):
+                self.named.append(rows.select(_COLUMNS))
+        for action in transaction.message.actions:
+            if action.WhichOneof("kind") == "row_deletes":
+                item = action.row_deletes
+                self._note_bitmap(item.table, item.path, item)
 
     def _note_state(self, state: State) -> None:
         """Notes the live files of a checkpoint, and its objects of row deletes."""

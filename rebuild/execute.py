@@ -146,7 +146,7 @@ def _planned_on(log: LogReader, plan: RebuildPlan) -> OldLog:
     """Reads the old log again: it must be what was planned on, and sealed by nobody else."""
     names = plan.writer, plan.database
     old = read_old_log(log.store, *names, log.ambient, below=plan.incarnation)
-    is_same = (old.base, old.readable_names) == (plan.base, plan.readable)
+    is_same = (old.base, old.digests) == (plan.base, plan.readable)
     if not is_same or any(seal.rebuild_id.hex() != plan.rebuild_id for seal in old.seals):
         raise _outdated(plan, "its log")
     return old

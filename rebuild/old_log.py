@@ -32,7 +32,6 @@ from ..errors import (
     NotFoundError,
     UnsupportedFeature,
 )
-from .plan import ReadableName
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
@@ -108,12 +107,9 @@ class OldLog:
         )
 
     @property
-    def readable_names(self) -> tuple[ReadableName, ...]:
-        """The transactions above the state that can be read."""
-        return tuple(
-            ReadableName(one.log.incarnation, revision, one.message.uuid[:4].hex(), one.digest)
-            for revision, one in sorted(self.readable.items())
-        )
+    def digests(self) -> tuple[bytes, ...]:
+        """Of the transactions above the state that can be read, by revision."""
+        return tuple(found.digest for _, found in sorted(self.readable.items()))
 
     @property
     def top(self) -> int:

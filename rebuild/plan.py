@@ -145,16 +145,6 @@ class GoneFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadableName:
-    """A transaction above the base that can be read, and the digest of its object."""
-
-    incarnation: int
-    revision: int
-    uuid8: str
-    digest: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class SlotName:
     """A name in the log: a revision and its slot uuid."""
 
@@ -201,8 +191,7 @@ class RebuildPlan:
         epoch: Of that: above all that was seen, so that old owners are fenced.
         base: Incarnation, revision and digest of the newest state that can be read; 0, -1 and empty
             if none can.
-        base_rows: Rows of its live files.
-        readable: The transactions above it that can be read.
+        readable: Digests of the transactions above it that can be read, by revision.
         transactions: Lost transactions that count, in order.
         gone: Live files that are not in the store any more.
         left_out: Objects that the log won't name, with the reason for each.
@@ -226,8 +215,7 @@ class RebuildPlan:
     revision: int
     epoch: int
     base: tuple[int, int, bytes]
-    base_rows: int
-    readable: tuple[ReadableName, ...] = field(repr=False)
+    readable: tuple[bytes, ...] = field(repr=False)
     transactions: tuple[SalvagedTransaction, ...] = field(repr=False)
     gone: tuple[GoneFile, ...] = field(repr=False)
     left_out: tuple[LeftOut, ...] = field(repr=False)

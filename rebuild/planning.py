@@ -20,7 +20,7 @@ from ..catalog.format.names import (
     parse_deletes_file,
 )
 from ..catalog.format.segments import MAX_TIME_US
-from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.part import Part, added_files, batch_parts
 from ..catalog.parallel import AT_ONCE, Embedded, parallel
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import NotFoundError, StorageError, UsageError
@@ -296,8 +296,7 @@ def _plan(  # noqa: PLR0917 - all that was found
         revision=above + parts_of(transactions, len(gone), len(schemas)),
         epoch=seal.epoch + 1,
         base=old.base,
-        base_rows=sum(live.values()),
-        readable=old.readable_names,
+        readable=old.digests,
         transactions=transactions,
         gone=gone,
         left_out=tuple(sorted(left_out, key=lambda item: item.path.encode())),
@@ -326,14 +325,8 @@ def _marked(old: OldLog, scan: Scan) -> Mapping[tuple[str, bytes], set[bytes]]:
 def _added(found: DecodedTransaction) -> Iterator[tuple[str, str, bytes]]:
     """Yields table, path and schema fingerprint of each file that a transaction adds."""
     columns = ("table", "path", "schema_fingerprint")
-    for place, action in enumerate(found.message.actions):
-        kind = action.WhichOneof("kind")
-        if kind == "add":
-            yield action.add.table, action.add.path, action.add.schema_fingerprint
-        for part, _ in batch_parts(found.batches[place]) if kind == "add_batch" else ():
-            assert isinstance(part, Part), "damaged ones were left out"
-            rows = part.run.full()
-            yield from zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+    for rows in added_files(found):
+        yield from zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
 
 
 def _transactions(

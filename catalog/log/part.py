@@ -15,12 +15,13 @@ from ...errors import CorruptError, CorruptObject
 from ..format import compute as pc
 from ..format.columns import array, column, distinct, numbers
 from ..format.pieces import OF_A_PART, partitions_of
-from ..format.run import Run
+from ..format.run import Run, files_rows
 from ..format.segments import FILES, MAX_NUMBER, total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from ..format.objects import DecodedTransaction
     from ..format.pieces import Piece
 
 MANY_TABLES: Final = 64
@@ -107,6 +108,23 @@ def batch_parts(pieces: Iterable[Piece]) -> Iterator[tuple[Part | CorruptError, 
             yield Part(run, tuple(pieces[start + 1 : end])), piece
         except CorruptError as error:
             yield error, piece
+
+
+def added_files(transaction: DecodedTransaction) -> Iterator[pa.Table]:
+    """Yields the files that a transaction adds, with the columns of FILES.
+
+    Raises:
+        CorruptError: A batch of them is damaged.
+    """
+    actions = transaction.message.actions
+    adds = [action.add for action in actions if action.WhichOneof("kind") == "add"]
+    if adds:
+        yield files_rows(adds, [transaction.message.revision] * len(adds))
+    for pieces in transaction.batches.values():
+        for part, _ in batch_parts(pieces):
+            if not isinstance(part, Part):
+                raise part
+            yield part.run.full()
 
 
 def read_parts(
