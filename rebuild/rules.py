@@ -380,8 +380,10 @@ class _LostRevisions:
 
     def may_have_been(self, first: OwnFile) -> bool:
         """Checks whether a transaction can have been one of them."""
-        if any(self._fits(first, *gap) for gap in self._gaps()):
-            return True
+        for before, _, high, after in self._gaps():
+            fits = before <= first.epoch and (after is None or first.epoch <= after)
+            if fits and high > first.base_revision:
+                return True
         for revision, other in self._proven:
             same = (first.slot_seed, first.epoch) == (other.first.slot_seed, other.first.epoch)
             if same and first.base_revision < revision and revision not in self._readable:
@@ -395,15 +397,6 @@ class _LostRevisions:
                 yield before, low + 1, high - 1, after
         top, before = self._known[-1]
         yield before, top + 1, 1 << 62, None
-
-    @staticmethod
-    def _fits(first: OwnFile, before: int, low: int, high: int, after: int | None) -> bool:
-        del low
-        return (
-            high > first.base_revision
-            and before <= first.epoch
-            and (after is None or first.epoch <= after)
-        )
 
     def unknown(self) -> int:
         """Counts those below the highest known one."""
