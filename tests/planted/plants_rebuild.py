@@ -99,3 +99,11 @@ def the_switch_is_not_copied() -> Any:
     from lakelog.rebuild import execute
 
     return mock.patch.object(execute, "_mirror")
+
+
+@plant(EXECUTE + "::test_files_in_folders_that_a_store_shows_in_another_spelling_are_live")
+def paths_are_spelled_as_shown() -> Any:
+    """A rebuild takes the spelling of a folder that the store shows for the log's."""
+    from lakelog.rebuild import scan
+
+    return mock.patch.object(scan, "_live_elsewhere", return_value=set())

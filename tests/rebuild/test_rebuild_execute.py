@@ -24,7 +24,7 @@ from lakelog.errors import (
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.crashing import Crash, CrashingStore
-from lakelog.testing.doubles import PassingStore, PlainStore
+from lakelog.testing.doubles import FoldingStore, PassingStore, PlainStore
 from rebuild_cases import BASE, LOG, MIRROR, item_of
 from sample import EVERY, some
 from zombie_world import World, make_world, new_names, write
@@ -504,3 +504,25 @@ def test_rows_that_only_a_lost_restore_brought_back_come_back_if_they_are_includ
     (lost,) = left_out(plan, "removed")
     execute_rebuild(store, plan_rebuild(store, "w", "db", include=[lost]))
     assert rows_of(store) == [1, 2]
+
+
+# --- Stores that show names in another spelling ---------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", [set(), {1, 2}, {4, 5}, set(range(6))])
+def test_files_in_folders_that_a_store_shows_in_another_spelling_are_live(lost):
+    """The folders of two tables are one there, in the spelling of the first."""
+    store = FoldingStore(MemoryStore("folding"))
+    tables = ["Days", "days", "caf\u00e9", "cafe\u0301", "end", "end."]
+    with Catalog(store).writer("w", "db", checkpoint_every=0) as writer:
+        for number, table in enumerate(tables):
+            with writer.transaction() as tx:
+                tx.write(table, pa.table({"a": [number]}))
+    for revision in lost:
+        lose_twice(store, revision)
+    plan = plan_rebuild(store, "w", "db")
+    assert not plan.gone
+    execute_rebuild(store, plan)
+    cut = Catalog(store).snapshot("db")
+    rows = {table: cut.to_arrow(table).column("a").to_pylist() for table in tables}
+    assert rows == {table: [number] for number, table in enumerate(tables)}

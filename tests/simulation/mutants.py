@@ -24,7 +24,7 @@ from lakelog.catalog.log.build import Moment
 from lakelog.catalog.read import log_reader
 from lakelog.errors import ObjectExists, StorageError
 from lakelog.gc import collect, prune, retained
-from lakelog.rebuild import execute, scan
+from lakelog.rebuild import execute
 from lakelog.store.probe import _takes
 from lakelog.testing.histories import Outcome, changes_data, is_upheaval, run_history
 from mutants_changing import CHANGED_UPHEAVALS, CHANGES
@@ -204,11 +204,6 @@ def rebuild_seals_nothing() -> Any:
     return mock.patch.object(execute, "_seal", return_value=None)
 
 
-def rebuild_spells_as_shown() -> Any:
-    """A rebuild takes the spelling of a folder that the store shows for the log's."""
-    return mock.patch.object(scan, "_live_elsewhere", return_value=set())
-
-
 def doubles_are_told_alike() -> Any:
     """A double is told that its transaction stands, where that of the other one does."""
     return mock.patch.object(committer.Verification, "of_row", committer.Verification.of_own)
@@ -259,7 +254,6 @@ UPHEAVALS: dict[str, Patch] = {
     for function in (
         gc_compares_exactly,
         rebuild_seals_nothing,
-        rebuild_spells_as_shown,
         doubles_are_told_alike,
         data_files_overwrite,
         one_put_proves_a_plain_store,
@@ -296,7 +290,6 @@ LAST_CAUGHT = {
     "rebuild_drops_definitions": 285,
     "rebuild_drops_deletes": 2205,
     "rebuild_seals_nothing": 2365,
-    "rebuild_spells_as_shown": 23965,
     "restore_deletes_nothing": 2016,
     "restore_forgets_a_file": 5955,
     "restore_leaves_columns": 510,
