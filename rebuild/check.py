@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..catalog.data.file_part import FilePart, reading
+from ..catalog.data.hidden import Bitmap, Bitmaps
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import UNKNOWN_DIGEST, footer_digest
-from ..catalog.format.deletes import bitmaps_of, damaged, decode_bitmap
+from ..catalog.format.deletes import MAX_ROWS
 from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import (
     base_folder,
@@ -51,6 +52,7 @@ from ..catalog.log.part import added_files
 from ..catalog.log.replay import apply
 from ..catalog.log.state import empty_state
 from ..catalog.parallel import each_in_parallel
+from ..catalog.read.hidden import bitmap_of
 from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.mirror import rebuild_command, repair_command
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     Names = dict[LogObject, set[int]]  # in which places each is listed
     File = dict[str, Any]  # a row of `_COLUMNS`
     Keyed = tuple[str, File]  # with its key or URL
+    Use = tuple[str, str, Bitmap]  # of rows of which file, by table and path
 
 MISSING: Final = "is missing"
 LOG, MIRROR = 0, 1  # the two places of an object
@@ -240,17 +243,6 @@ def _decode(body: bytes, key: str) -> Any:
         return seal
 
 
-class _Bitmap(NamedTuple):
-    """Where the deletion vector of a data file lies in its object, as the log says."""
-
-    table: str
-    path: str
-    offset: int
-    length: int
-    cardinality: int
-    digest: bytes
-
-
 @dataclass(slots=True)
 class _LogCheck:
     """The check of one log."""
@@ -267,7 +259,7 @@ class _LogCheck:
     times: dict[int, tuple[int, dt.datetime]] = field(default_factory=dict)  # rows added, committed
     named: list[pa.Table] = field(default_factory=list)
     files: pa.Table = None  # of the retained revisions, each once
-    deletes: dict[str, set[_Bitmap]] = field(default_factory=dict)  # by object of row deletes
+    deletes: dict[str, set[Use]] = field(default_factory=dict)  # by object of row deletes
     listed: dict[str, ObjectInfo] = field(default_factory=dict)  # below `data/`, by path
 
     @property
@@ -566,7 +558,7 @@ class _LogCheck:
         for action in transaction.message.actions:
             if action.WhichOneof("kind") == "row_deletes":
                 item = action.row_deletes
-                self._note_bitmap(item.table, item.path, item)
+                self._note_rows(item.table, item.path, item)
 
     def _note_state(self, state: State) -> None:
         """Notes the live files of a checkpoint, and its objects of row deletes."""
@@ -575,12 +567,11 @@ class _LogCheck:
         for table in state.deletes.tables():
             for path, entries in state.deletes.rows_of(table).items():
                 for entry in entries:
-                    self._note_bitmap(table, path, entry)
+                    self._note_rows(table, path, entry)
 
-    def _note_bitmap(self, table: str, path: str, entry: Any) -> None:
+    def _note_rows(self, table: str, path: str, entry: Any) -> None:
         """Notes a deletion vector, of a transaction's action or of a state."""
-        place = entry.offset, entry.length, entry.cardinality, bytes(entry.digest)
-        self.deletes.setdefault(entry.object, set()).add(_Bitmap(table, path, *place))
+        self.deletes.setdefault(entry.object, set()).add((table, path, bitmap_of(entry, self.base)))
 
     # --- Level files ------------------------------------------------------------------------------
 
@@ -704,22 +695,18 @@ class _LogCheck:
 
     def _deletes_problem(self, path: str) -> str:
         """Returns what is wrong with an object of deletion vectors; empty: nothing."""
-        key = self.base + path
+        bitmaps = Bitmaps(self.log.store)
         try:
-            body = bitmaps_of(self.log.store.get(key), key)
-            for bitmap in self.deletes[path]:
-                end = bitmap.offset + bitmap.length
-                if end > len(body):
-                    raise damaged(key, f"has {len(body)} bytes, a bitmap lies up to byte {end}")
-                decode_bitmap(body[bitmap.offset : end], bitmap.digest, bitmap.cardinality, key)
+            for _, _, bitmap in self.deletes[path]:
+                bitmaps.rows([bitmap], MAX_ROWS)
         except LakelogError as error:
             return error.message
         return ""
 
     def _report_deletes(self, path: str, problem: str) -> None:
         """Reports an object of deletion vectors, with the files whose rows can't be read."""
-        uses = sorted(self.deletes[path], key=lambda use: (use.path, use.offset))
-        files, table = list(dict.fromkeys(use.path for use in uses)), uses[0].table
+        files = sorted({file for _, file, _ in self.deletes[path]})
+        table = min(self.deletes[path], key=lambda use: use[1])[0]
         more = f" and {len(files) - _NAMED} more files" if len(files) > _NAMED else ""
         problem = f"{problem}: rows of {', '.join(files[:_NAMED])}{more} can't be read"
         newest = None if self.head is None else self.head.deletes.objects()

@@ -139,4 +139,4 @@ def check_looks_at_no_bitmaps() -> Any:
     """Check calls deletion vectors sound that are those of other rows."""
     from lakelog.rebuild import check
 
-    return mock.patch.object(check, "decode_bitmap", return_value=None)
+    return mock.patch.object(check, "Bitmaps")
