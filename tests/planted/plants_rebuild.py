@@ -101,7 +101,7 @@ def the_switch_is_not_copied() -> Any:
     return mock.patch.object(execute, "_mirror")
 
 
-@plant(EXECUTE + "::test_files_in_folders_that_a_store_shows_in_another_spelling_are_live")
+@plant(EXECUTE + "::test_a_live_file_that_a_store_shows_in_another_spelling_is_not_opened")
 def paths_are_spelled_as_shown() -> Any:
     """A rebuild takes the spelling of a folder that the store shows for the log's."""
     from lakelog.rebuild import scan

@@ -526,3 +526,16 @@ def test_files_in_folders_that_a_store_shows_in_another_spelling_are_live(lost):
     cut = Catalog(store).snapshot("db")
     rows = {table: cut.to_arrow(table).column("a").to_pylist() for table in tables}
     assert rows == {table: [number] for number, table in enumerate(tables)}
+
+
+def test_a_live_file_that_a_store_shows_in_another_spelling_is_not_opened():
+    """The log has it, damaged as its footer may be."""
+    store = FoldingStore(MemoryStore("folding"))
+    with Catalog(store).writer("w", "db") as writer:
+        for table in ("Days", "days"):
+            with writer.transaction() as tx:
+                (path,) = tx.write(table, pa.table({"a": [1]}))
+    store.put(f"w/db/{path}", b"damaged")
+    plan = plan_rebuild(store, "w", "db")
+    assert not plan.gone
+    assert not plan.left_out
