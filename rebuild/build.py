@@ -1,8 +1,8 @@
 """Builds the state that the rebuilt log opens with: the base, the readable transactions above it,
 and what was salvaged. Pure, but for the pieces that the base reads.
 
-Each is applied as a transaction in memory, under the number that it had. Lost revisions of which
-nothing tells become empty ones, so that the history has no gap. Unproven transactions come last:
+Each is applied as a transaction in memory, under the number that it had. Lost revisions that no
+footer names become empty ones, so that the history has no gap. Unproven transactions come last:
 nothing that is known hides their rows.
 
 Source: docs/format.md, section 4.5.
@@ -232,7 +232,7 @@ class _Building:
     def _newest_columns(self, actions: Sequence[wire.Action]) -> list[wire.Action]:
         """Defines the columns of tables of whose files some have a name with another id than
         others: that column was dropped and came again, and only the newest is the table's. Where
-        an id has several names nothing is said: who renamed what isn't known."""
+        an id has several names nothing is defined: who renamed what isn't known."""
         new: dict[str, list[bytes]] = {}
         for action in actions:
             if action.WhichOneof("kind") == "schema":

@@ -53,7 +53,7 @@ class SalvagedFile:
 
 @dataclass(frozen=True, slots=True)
 class SalvagedTransaction:
-    """A lost transaction, as its files tell of it.
+    """A lost transaction, by the footers of its files.
 
     Attributes:
         transaction_id: Hex.
@@ -163,7 +163,7 @@ class SealPlan:
         epoch: The seal's.
         after_us: Commit time of the head; 0 if it can't be read.
         others: Further names that a living committer may still use.
-        stands: Whether a seal stands there already, and this plan goes on with its numbers.
+        exists: Whether a seal is there already, and this plan goes on with its numbers.
     """
 
     log: LogIdentity
@@ -173,7 +173,7 @@ class SealPlan:
     epoch: int
     after_us: int
     others: tuple[SlotName, ...] = ()
-    stands: bool = False
+    exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class RebuildPlan:
         gone: Live files that are not in the store any more.
         left_out: Objects that the log won't name, with the reason for each.
         notes: What can't be known, in words.
-        lost: How many revisions are lost of which nothing tells.
+        lost: How many revisions are lost that no footer names.
         seal: How the present incarnation is ended.
         old_objects: Names of the log that are there now; all of them stay.
         data_digest: Of names and sizes below `data/`, to see a change.
@@ -234,7 +234,7 @@ class RebuildPlan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the old log is read to its end, and no file tells of anything more."""
+        """Whether the old log is read to its end, and no file is of anything more."""
         return not (self.transactions or self.lost or self.base[1] < 0)
 
     @property
@@ -249,7 +249,7 @@ class RebuildPlan:
 
     def describe(self) -> tuple[Group, ...]:
         """What comes back, what is lost, what is left out, and what becomes of the old log."""
-        sealed = "is sealed" if self.seal.stands else "will be sealed"
+        sealed = "is sealed" if self.seal.exists else "will be sealed"
         reason = f"{sealed}; the objects of the old log stay"
         old = (self.seal.log.incarnation, self.old_objects, reason)
         logs = [old] * bool(self.old_objects) + [(self.incarnation, None, "the rebuilt log")]
@@ -283,7 +283,7 @@ class RebuildPlan:
 
 @dataclass(frozen=True, slots=True)
 class RebuildInfo:
-    """A rebuilt log that stands in the store.
+    """A rebuilt log in the store.
 
     Attributes:
         writer, database: Whose log.
@@ -355,7 +355,7 @@ def _check_transaction(item: SalvagedTransaction, known: set[tuple[str, bytes]])
     for file in item.files:
         check_path(file.path)
         if (file.table, file.fingerprint) not in known or not _fits(file):
-            raise _changed(f"{file.path!r} is not the file that its facts tell of", file.path)
+            raise _changed(f"{file.path!r} is not the file of its facts", file.path)
 
 
 def _fits(file: SalvagedFile) -> bool:
@@ -363,8 +363,8 @@ def _fits(file: SalvagedFile) -> bool:
         add = wire.Add.FromString(file.add)
     except DecodeError:
         return False
-    said = (add.path, add.table, add.size_bytes, add.row_count, add.schema_fingerprint)
-    return said == (file.path, file.table, file.size_bytes, file.row_count, file.fingerprint)
+    facts = (add.path, add.table, add.size_bytes, add.row_count, add.schema_fingerprint)
+    return facts == (file.path, file.table, file.size_bytes, file.row_count, file.fingerprint)
 
 
 def _changed(problem: str, key: str) -> InvalidPath:

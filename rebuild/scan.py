@@ -137,7 +137,7 @@ def data_digest(listed: Iterable[ObjectInfo]) -> bytes:
 
 
 def is_there(store: Store, key: str) -> bool:
-    """Asks a store for one key, however its listings spell it.
+    """Asks a store for one key: its listings may show it in another spelling.
 
     Requests: 1 HEAD.
     """

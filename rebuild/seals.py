@@ -1,9 +1,9 @@
 """The seals that end an incarnation: their names and bytes. Pure.
 
-A seal is a transaction under a name that a living committer may still use: who still commits there
-has either been first (then the plan is void), or finds the name taken and is refused. One stands at
-the name that the head has promised. Others stand at the names that follow from the slot seeds which
-footers tell of, where the end of the log is lost.
+A seal is a transaction under a name that a committer may still use: who still commits there has
+either been first (then the plan is void), or finds the name taken and is refused. One takes the
+name that the head has promised. Where the end of the log is lost, others take the names that follow
+from the slot seeds in footers.
 
 Source: docs/format.md, section 4.5; docs/protocol.md.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .plan import RebuildPlan
     from .scan import OwnFile
 
-_OPENINGS: Final = 32  # so many of the newest are taken to be alive
+_OPENINGS: Final = 32  # so many of the newest may still commit
 _NOBODYS: Final = bytes(16)
 
 
@@ -54,19 +54,19 @@ def plan_seal(
         incarnation: The present one.
         top_epoch: The highest that is seen anywhere.
     """
-    stands = old.seal
+    sealed = old.seal
     at = _agreed_name(old, writer, database, incarnation)
-    promised = old.successor if stands is None else None
+    promised = old.successor if sealed is None else None
     _, uuid, digest, at_us = promised or (b"", b"", b"", 0)
     return SealPlan(
         log=LogIdentity(log_id, incarnation),
         at=at,
         previous_uuid=uuid,
         previous_digest=digest,
-        epoch=max(old.epoch + 1, top_epoch) if stands is None else stands.epoch,
+        epoch=max(old.epoch + 1, top_epoch) if sealed is None else sealed.epoch,
         after_us=at_us,
         others=_promised(own, old, at, incarnation),
-        stands=stands is not None,
+        exists=sealed is not None,
     )
 
 
@@ -88,8 +88,7 @@ def _agreed_name(old: OldLog, writer: str, database: str, incarnation: int) -> S
 def _promised(
     own: Iterable[OwnFile], old: OldLog, at: SlotName, incarnation: int
 ) -> tuple[SlotName, ...]:
-    """Returns the names above the head that a living committer may still use, as far as footers
-    tell."""
+    """Returns the names above the head that a committer may still use, as far as footers say."""
     spans: dict[bytes, tuple[int, int]] = {}
     order: dict[bytes, tuple[int, int, int]] = defaultdict(lambda: (0, -1, 0))
     for file in own:
@@ -103,10 +102,10 @@ def _promised(
     if is_whole and newest < at.revision:
         return ()  # the head is what footers say it is: it has promised one name
     first = at.revision if is_whole else at.revision - 1
-    alive = sorted(spans, key=lambda seed: (order[seed], seed))[-_OPENINGS:]
-    bases = {spans[seed][1] for seed in alive}
+    newest_seeds = sorted(spans, key=lambda seed: (order[seed], seed))[-_OPENINGS:]
+    bases = {spans[seed][1] for seed in newest_seeds}
     found: set[tuple[int, bytes]] = set()
-    for seed in alive:
+    for seed in newest_seeds:
         low, high = spans[seed]
         start = max(high, first, 0)
         revisions = {base for base in bases if base >= max(low, first, 0)}
