@@ -263,9 +263,13 @@ def decide(  # noqa: PLR0917 - all that is known
 
 def _refuses(attempt: Attempt, base: Base, lost: Iterable[_LostRevisions]) -> str:
     """Returns why a transaction can have been no lost revision; empty if it can."""
-    if attempt.first.incarnation < base.incarnation:
+    own = [*attempt.files, *attempt.vectors]
+    own = [one for one in own if one.incarnation >= base.incarnation]
+    if not own:
         return "it was begun before the last rebuild, and can't have been committed after it"
-    if any(one.may_have_been(attempt.first) for one in lost):
+    # A process and its double may draw one id for two, of which one was committed.
+    firsts = {one.epoch: one for one in sorted(own, key=lambda one: -one.base_revision)}
+    if any(one.may_have_been(first) for one in lost for first in firsts.values()):
         return ""
     return "it was never committed: no lost revision is left that it can have been"
 

@@ -71,6 +71,16 @@ def test_an_unproven_one_needs_a_lost_revision():
         assert bool(decision.refused) is not counts
 
 
+def test_the_file_of_a_double_with_the_same_id_takes_nothing_from_a_lost_commit():
+    """The double began on nothing and came too late; the original began on revision 1."""
+    base = Base(1, 2, 1, {1: (2, frozenset({b"z" * 16}))})
+    double, original = file("a", -1, epoch=1), file("a", 1, epoch=2)
+    assert double.path not in decided([double], base=base)[0]
+    _, decision = decided([double, original], base=base)
+    assert name_of(original) in decision.live
+    assert not decision.refused
+
+
 def test_a_known_revision_is_left_to_those_who_may_have_shared_its_commit():
     base = Base(0, 1, 1)
     later = file("c", 1, epoch=2, on="b", slot_seed=b"2" * 16)
