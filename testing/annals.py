@@ -255,13 +255,19 @@ class Annals:
         there = self._back_from(head)
         for digest in self.entries.keys() - there:
             entry = self.entries[digest]
-            if not self._may_have_stood(entry):
+            if not self._may_have_stood(entry, there):
                 for path in {self.fold(path) for path in entry.adds} - live:
                     self.owed.pop(path, None)
 
-    def _may_have_stood(self, entry: Entry) -> bool:
-        """Whether a lost transaction can have stood where it did, as the log is now."""
+    def _may_have_stood(self, entry: Entry, there: Iterable[bytes]) -> bool:
+        """Whether a lost transaction can have stood where it did, as the log is now.
+
+        Args:
+            there: What readers read, if only of the mirror.
+        """
         others = {r: self.entries[d] for (i, r), d in self._standing.items() if i == self.current}
+        read = [self.entries[digest] for digest in there]
+        others |= {one.revision: one for one in read if one.incarnation == self.current}
         if entry.incarnation != self.current or entry.revision in others:
             return False
         if any(other.log_id not in (b"", entry.log_id) for other in others.values()):
