@@ -58,21 +58,17 @@ _FEATURES: Final = {
 
 
 def opening_state(
-    plan: RebuildPlan,
-    base: State,
-    readable: Mapping[int, DecodedTransaction],
-    there: Collection[str],
+    plan: RebuildPlan, base: State, readable: Mapping[int, DecodedTransaction]
 ) -> State:
     """Returns the state at the plan's revision, in its incarnation.
 
     Args:
         base: The newest state that could be read; the empty one if none could.
         readable: The transactions above it that can be read, by revision.
-        there: Paths of all objects below `data/`.
     Raises:
         LakelogError: What a reader would refuse.
     """
-    building = _Building(plan, base, there)
+    building = _Building(plan, base)
     placed: dict[int, list[SalvagedTransaction]] = {}
     last: list[SalvagedTransaction] = []
     for item in plan.transactions:
@@ -121,8 +117,8 @@ def parts_of(transactions: Iterable[SalvagedTransaction], gone: int, schemas: in
 class _Building:
     """The state as far as it is built."""
 
-    def __init__(self, plan: RebuildPlan, base: State, there: Collection[str]) -> None:
-        self._plan, self._there = plan, there
+    def __init__(self, plan: RebuildPlan, base: State) -> None:
+        self._plan = plan
         self._schemas = {(one.table, one.fingerprint): one for one in plan.schemas}
         self._unmarked = {
             (one.table, marked): one.fingerprint for one in plan.schemas for marked in one.marked

@@ -26,7 +26,6 @@ from ..catalog.commit.checkpointer import put_segments
 from ..catalog.commit.mirror import copy_checkpoint
 from ..catalog.format.names import (
     LogObject,
-    base_folder,
     mirror_key,
     mirror_log_folder,
     parse_log_object,
@@ -95,9 +94,9 @@ def execute_rebuild(
     ).put_if_absent
     at_once = AT_ONCE if ambient.in_background else 1
     log = LogReader(store, plan.writer, plan.database, ambient)
-    there = _check_data(log, plan)
+    _check_data(log, plan)
     old = _planned_on(log, plan)
-    state = opening_state(plan, old.state, old.readable, there)
+    state = opening_state(plan, old.state, old.readable)
     encoded = encode_state(state)
     _refuse_other_opening(log, plan, encoded)
     _complete_mirror(log, plan, at_once, exclusive=exclusive)
@@ -133,13 +132,10 @@ def _info(
 # --- Before anything is written -------------------------------------------------------------------
 
 
-def _check_data(log: LogReader, plan: RebuildPlan) -> set[str]:
-    """Returns the paths below `data/`, which must be those that were planned on."""
-    listed = list_data(log.store, plan.writer, plan.database)
-    if data_digest(listed) != plan.data_digest:
+def _check_data(log: LogReader, plan: RebuildPlan) -> None:
+    """Refuses a plan if what lies below `data/` is not what was planned on."""
+    if data_digest(list_data(log.store, plan.writer, plan.database)) != plan.data_digest:
         raise _outdated(plan, "what lies below data/")
-    folder = base_folder(plan.writer, plan.database)
-    return {info.key[len(folder) :] for info in listed}
 
 
 def _planned_on(log: LogReader, plan: RebuildPlan) -> OldLog:

@@ -9,7 +9,7 @@ import datetime as dt
 import itertools
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import (
@@ -178,10 +178,7 @@ def _leave_out_absurd(scan: Scan, old: OldLog) -> None:
     for one in [one for one in scan.own if one.base_revision > most]:
         scan.own.remove(one)
         why = f"its base is revision {one.base_revision}, and the log ends at {old.top}"
-        own_id = one.transaction_id.hex()
-        scan.left_out.append(
-            LeftOut(one.path, one.size_bytes, one.row_count, "damaged", why, own_id)
-        )
+        scan.left_out.append(one.left_out("damaged", why))
 
 
 def _id_of(text: str) -> bytes:
@@ -262,11 +259,9 @@ def _plan(  # noqa: PLR0917 - all that was found
     )
     transactions = _transactions(decision, live)
     rows_of = dict(live) | {
-        (add.table, add.path): add.row_count
+        (table, path): count
         for found in old.readable.values()
-        for action in found.message.actions
-        for add in [action.add]
-        if add.path
+        for table, path, count in _added(found, "row_count")
     }
     rows_of |= {(one.table, one.path): one.row_count for one in scan.own}
     gone = tuple(GoneFile(*name, rows_of.get(name, 0)) for name in sorted(decision.gone))
@@ -315,18 +310,18 @@ def _marked(old: OldLog, scan: Scan) -> Mapping[tuple[str, bytes], set[bytes]]:
     by_footer = {(one.table, one.path): one.fingerprint for one in scan.own}
     found: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
     for transaction in old.readable.values():
-        for table, path, fingerprint in _added(transaction):
+        for table, path, fingerprint in _added(transaction, "schema_fingerprint"):
             own = by_footer.get((table, path), fingerprint)
             if own != fingerprint:
                 found[table, own].add(fingerprint)
     return found
 
 
-def _added(found: DecodedTransaction) -> Iterator[tuple[str, str, bytes]]:
-    """Yields table, path and schema fingerprint of each file that a transaction adds."""
-    columns = ("table", "path", "schema_fingerprint")
+def _added(found: DecodedTransaction, fact: str) -> Iterator[tuple[str, str, Any]]:
+    """Yields table, path and a column of FILES of each file that a transaction adds."""
     for rows in added_files(found):
-        yield from zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+        columns = (rows.column(name).to_pylist() for name in ("table", "path", fact))
+        yield from zip(*columns, strict=True)
 
 
 def _transactions(
@@ -392,8 +387,7 @@ def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
         is_counted = own in known and file in known[own].files
         rest = REMOVED if is_counted else "another attempt at its task has more rows, or as many"
         why = decision.refused.get(own, rest)
-        kind = _KINDS.get(why, "uncommitted")
-        found.append(LeftOut(file.path, file.size_bytes, file.row_count, kind, why, own.hex()))
+        found.append(file.left_out(_KINDS.get(why, "uncommitted"), why))
     return found
 
 
