@@ -60,7 +60,6 @@ class SalvagedTransaction:
         proof: `proven`: a footer says that it was committed. `unproven`: none does, and it may have
             been.
         revision: Its place in the log; None if it has none there.
-        base_revision: The head that it was begun on.
         epoch, operation, app_id, app_version: As its footers say.
         files: What it adds.
         removes: Live files that it takes out: none if it is unproven, but for a rewrite.
@@ -72,7 +71,6 @@ class SalvagedTransaction:
     transaction_id: str
     proof: Proof
     revision: int | None
-    base_revision: int
     epoch: int
     operation: str
     app_id: str

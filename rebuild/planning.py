@@ -355,7 +355,6 @@ def _transaction(
         transaction_id=attempt.transaction_id.hex(),
         proof="proven" if one.is_proven else "unproven",
         revision=one.revision,
-        base_revision=first.base_revision,
         epoch=first.epoch,
         operation=first.operation,
         # A retry of an unproven one must run: rows may be missing.
