@@ -285,12 +285,13 @@ def _gone(names: Iterable[FileName], there: Collection[str]) -> frozenset[FileNa
 
 
 def _named(attempts: Iterable[Attempt]) -> dict[bytes, int]:
-    """Returns the transactions that footers name as their base, with their revisions."""
+    """Returns the transactions that footers name as their base, with their revisions: the last, for
+    a process and its double may both draw an id."""
     found: dict[bytes, int] = {}
     for attempt in attempts:
         for one in (*attempt.files, *attempt.vectors):
-            if one.base_revision >= 0:
-                found.setdefault(one.base_transaction_id, one.base_revision)
+            known = found.get(one.base_transaction_id, -1)
+            found[one.base_transaction_id] = max(known, one.base_revision)
     return found
 
 

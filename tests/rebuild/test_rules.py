@@ -230,3 +230,6 @@ def test_an_id_that_was_drawn_twice_is_another_transaction():
         found, decision = decided([one], base=base)
         assert (one.path in found) is counts
         assert (REMOVED in decision.refused.values()) is not counts
+    later = file("c", 2, on="a")
+    found, _ = decided([file("b", 0, on="a"), file("a", 1, on="b"), later], base=base)
+    assert {one.revision for one in found.values()} == {None, 1, 2}
