@@ -509,7 +509,7 @@ class BaseTransaction:
         if not keys or self._session.may_stand(own):
             return
         with contextlib.suppress(LakelogError):
-            if self._session.is_nobodys(own):
+            if self._session.is_nobodys(self._intent):
                 self._session.store.delete(keys, ordered=False)
 
     def __del__(self) -> None:

@@ -419,9 +419,10 @@ class Session:
             was_sent and not self.capabilities.put_if_absent
         )
 
-    def is_nobodys(self, transaction_id: bytes) -> bool:
+    def is_nobodys(self, intent: Intent) -> bool:
         """Whether no log can name the files of a transaction that this session has not sent: no
-        copy of this process has committed it, and no rebuild has taken its files in.
+        copy of this process has committed it, and no rebuild has taken its files in. An incarnation
+        that a rebuild opened begins above the epochs of all files that it saw.
 
         Requests: 1 LIST, and 1 GET for each new transaction.
         """
@@ -431,7 +432,10 @@ class Session:
             state = self._committer.state
             if state.sealed_for or state.log not in (None, before):
                 return False
-            return transaction_id not in state.history.of_transactions({transaction_id})
+            if before.incarnation > 1 and intent.epoch < state.first_epoch:
+                return False
+            own = intent.transaction_id
+            return own not in state.history.of_transactions({own})
 
     def knows_schema(self, table: str, fingerprint: bytes) -> bool:
         """Whether the log knows this schema of the table already."""

@@ -249,6 +249,19 @@ def test_a_log_without_any_object_below_data_is_rebuilt():
     check_whole(world)
 
 
+def test_who_opened_before_there_was_a_log_takes_back_no_file_that_a_rebuild_took_in():
+    world = make_world(commits=0)
+    tx = world.early.transaction()
+    tx.write("hourly", pa.table({"n": [2]}))
+    world.paths.append(write(world.zombie, world.fake))
+    world.rebuild()
+    with pytest.raises(FencedError):
+        tx.commit()
+    live = world.live()
+    assert len(live) == 2
+    assert {BASE + path for path in live} <= everything(world.store).keys()
+
+
 def begun_over_remains() -> World:
     """A log whose owner opened before the loss of the one before, of which the end is left."""
     world = make_world(commits=2, checkpoint_every=0)
