@@ -251,7 +251,8 @@ class Annals:
         head, live = self._readable()
         if head is None:
             return  # everybody notices
-        self.current = LogReader(self.world.store, WRITER, DATABASE).names().incarnation or 1
+        names = LogReader(self.world.store, WRITER, DATABASE).names_of_both()
+        self.current = names.incarnation or 1
         there = self._back_from(head)
         for digest in self.entries.keys() - there:
             entry = self.entries[digest]
