@@ -362,7 +362,7 @@ OPERATIONS = [
     Operation("adopt name", adopt_name, a_renamed_log, 5, commits=True),
     Operation("prune", prune, a_log, 8),
     Operation("prune a rebuilt log", prune, a_rebuilt_log, 19),
-    Operation("gc", gc, a_log, 4),
+    Operation("gc", gc, a_log, 3),
     Operation("gc of a rebuilt log", gc, a_rebuilt_log, 4),
 ]
 REBUILDS = [
