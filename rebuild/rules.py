@@ -158,12 +158,14 @@ class Decision:
 
 
 def attempts_of(files: Iterable[OwnFile]) -> list[Attempt]:
-    """Groups files by transaction. Of several attempts at one task that one is taken whose files
-    are replaced by another transaction, else the fullest."""
-    groups: dict[bytes, list[OwnFile]] = defaultdict(list)
+    """Groups files by transaction, of one opening: a process and its double may draw one id for
+    two. Of several attempts at one task that one is taken whose files are replaced by another
+    transaction, else the fullest."""
+    groups: dict[object, list[OwnFile]] = defaultdict(list)
     named: set[str] = set()
     for file in files:
-        groups[file.transaction_id].append(file)
+        opening = file.incarnation, file.epoch, file.slot_seed, file.app_id, file.app_version
+        groups[file.transaction_id, opening].append(file)
         named.update(path for _, path in file.replaces)
     return [_attempt(sorted(group, key=lambda one: one.number), named) for group in groups.values()]
 
@@ -209,29 +211,30 @@ def decide(  # noqa: PLR0917 - all that is known
         rivals: Other transactions that can be read of revisions that the log has.
         included: Transactions whose files the user adds where the rules leave them out.
     """
-    attempts = {one.transaction_id: one for one in attempts_of(files)}
-    named = _named_by_log(attempts.values(), base, readable)
-    named |= _named(attempts.values()) | dict(rivals)
+    attempts = attempts_of(files)
+    named = _named_by_log(attempts, base, readable) | _named(attempts) | dict(rivals)
     logged = dict(base.history)
     logged |= {revision: (item.epoch, item.ids) for revision, item in readable.items()}
     revisions = {one: revision for revision, (_, ids) in logged.items() for one in ids}
-    replaced = _replaced(attempts.values(), base.incarnation, logged) | dict(rivals)
+    replaced = _replaced(attempts, base.incarnation, logged) | dict(rivals)
     held = frozenset().union(*(item.ids for item in readable.values()))
     refused: dict[bytes, str] = {}
     proven: list[tuple[int, Attempt]] = []
     open_ones: list[Attempt] = []
-    for one, attempt in attempts.items():
-        if one in held:
-            continue  # the log says what it did
-        is_old = one not in replaced and named.get(one, base.revision + 1) <= base.revision
-        # What was begun after that commit is another transaction: of a process that draws its ids.
-        is_logged = attempt.first.base_revision < revisions.get(one, -1)
-        if is_logged or is_old:
-            refused[one] = REMOVED
-        elif one in named:
-            proven.append((named[one], attempt))
-        else:
-            open_ones.append(attempt)
+    for one, same in _by_id(attempts).items():
+        for revision in sorted({known[one] for known in (revisions, named) if one in known}):
+            # What was begun after that revision is another transaction: a double's.
+            begun = [attempt for attempt in same if attempt.first.base_revision < revision]
+            if not begun:
+                continue
+            attempt = max(begun, key=lambda attempt: attempt.first.base_revision)
+            same.remove(attempt)
+            is_old = one not in replaced and revision <= base.revision
+            if revision == revisions.get(one) or is_old:
+                refused |= {} if one in held else {one: REMOVED}  # the log says what it did
+            else:
+                proven.append((revision, attempt))
+        open_ones += same
     proven.sort(key=lambda item: (item[0], item[1].transaction_id))
     main, end = _split(proven, base, logged, replaced)
     refused |= {one.transaction_id: EXCLUDED for _, one in end if one.transaction_id in excluded}
@@ -254,22 +257,25 @@ def decide(  # noqa: PLR0917 - all that is known
     above, since = (Base(), {}) if replaced else (base, readable)
     counted = _one_of_each_version(fitting, above, since, proven, refused)
     salvaged += walk.unproven(counted, refused)
-    salvaged += walk.included(attempts[one] for one in sorted(included & attempts.keys()))
+    salvaged += walk.included(one for one in attempts if one.transaction_id in included)
     refused = {one: why for one, why in refused.items() if one not in included}
     unknown = sum(one.unknown() for one in lost)
     gone = _gone(walk.live, there)
     return Decision(tuple(salvaged), refused, walk.live, gone, unknown)
 
 
+def _by_id(attempts: Iterable[Attempt]) -> dict[bytes, list[Attempt]]:
+    found: dict[bytes, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        found[attempt.transaction_id].append(attempt)
+    return found
+
+
 def _refuses(attempt: Attempt, base: Base, lost: Iterable[_LostRevisions]) -> str:
     """Returns why a transaction can have been no lost revision; empty if it can."""
-    own = [*attempt.files, *attempt.vectors]
-    own = [one for one in own if one.incarnation >= base.incarnation]
-    if not own:
+    if attempt.first.incarnation < base.incarnation:
         return "it was begun before the last rebuild, and can't have been committed after it"
-    # A process and its double may draw one id for two, of which one was committed.
-    firsts = {one.epoch: one for one in sorted(own, key=lambda one: -one.base_revision)}
-    if any(one.may_have_been(first) for one in lost for first in firsts.values()):
+    if any(one.may_have_been(attempt.first) for one in lost):
         return ""
     return "it was never committed: no lost revision is left that it can have been"
 

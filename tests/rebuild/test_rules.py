@@ -77,8 +77,14 @@ def test_the_file_of_a_double_with_the_same_id_takes_nothing_from_a_lost_commit(
     double, original = file("a", -1, epoch=1), file("a", 1, epoch=2)
     assert double.path not in decided([double], base=base)[0]
     _, decision = decided([double, original], base=base)
-    assert name_of(original) in decision.live
-    assert not decision.refused
+    assert decision.live == {name_of(original)}
+
+
+def test_a_double_of_another_opening_takes_no_place_of_a_logged_transaction():
+    base = Base(1, 1, 1, {1: (1, frozenset({b"a" * 16}))})
+    logged, double = file("a", 0), file("a", 0, slot_seed=b"2" * 16, path="data/_/t/2.parquet")
+    _, decision = decided([logged, double], base=base)
+    assert len(decision.live) == 1
 
 
 def test_a_known_revision_is_left_to_those_who_may_have_shared_its_commit():
