@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import shlex
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, get_args
 
@@ -123,7 +124,7 @@ def check(
         raise UsageError(f"There is no level {level!r:.40}", hint=f"Give {', '.join(LEVELS)}")
     subset = Subset() if read_data_subset is None else Subset.parse(read_data_subset)
     checks = [
-        _LogCheck(catalog, LogReader(catalog.store, owner, name, catalog.ambient), progress)
+        _LogCheck(catalog, LogReader(catalog.store, owner, name, catalog.ambient), level, progress)
         for owner, name in logs_to_check(catalog, database, writer)
     ]
     with warnings.catch_warnings():
@@ -249,6 +250,7 @@ class _LogCheck:
 
     catalog: Place
     log: LogReader
+    level: Level
     progress: Callable[[int], None]
     findings: list[Finding] = field(default_factory=list)
     objects: int = 0
@@ -404,8 +406,22 @@ class _LogCheck:
             needed = MIRROR in names[item] or (item.revision == first and 0 not in transactions)
             state = self._read_checkpoint(item, needed=needed)
             checkpoints.setdefault(item.revision, state)
+        if bases and 0 not in transactions:
+            self._give_up_computing(first, is_readable=checkpoints[first] is not None)
         head = max((item.revision for item in items if LOG in names[item]), default=-1)
         self._replay(transactions, checkpoints, head)
+
+    def _give_up_computing(self, first: int, *, is_readable: bool) -> None:
+        """Says of the checkpoint that the log begins with that only a rebuild makes it again: there
+        is nothing below it to compute it from."""
+        for place, one in enumerate(self.findings):
+            if one.remedy == "checkpoint" and one.revision == first:
+                self.findings[place] = replace(
+                    one,
+                    severity=one.severity if is_readable else "error",
+                    remedy="rebuild",
+                    command=rebuild_command(one.writer, one.database).strip("`"),
+                )
 
     def _read_checkpoint(self, item: LogObject, *, needed: bool) -> State | None:
         """Reads a checkpoint with its segments in the log and, where it must, in the mirror.
@@ -648,8 +664,16 @@ class _LogCheck:
         """Reports a data file that has a problem: an error if its table has it now."""
         table, rows = file["table"], file["row_count"]
         if self.head is None or self.head.files.is_live(table, file["path"]):
-            at = file["revision"]
-            self.report("error", key, problem, "remove-file", at, rows=rows, table=table)
+            at, command = file["revision"], ""
+            if self.level in ("footers", "data"):  # a repair alone looks no further than files
+                writer, database = self.log.writer, self.log.database
+                command = (
+                    f"`lakelog check URL {database} --writer {writer} --level data --report FILE`, "
+                    f"then `lakelog repair URL {database} --from FILE --execute`"
+                )
+            self.report(
+                "error", key, problem, "remove-file", at, rows=rows, table=table, command=command
+            )
         else:
             problem = f"{problem}; only points in time before it was removed need it"
             self.report("note", key, problem, table=table, rows=rows)
@@ -714,16 +738,14 @@ class _LogCheck:
             problem += "; only older points in time need them"
             self.report("note", self.base + path, problem, table=table)
             return
-        names, urls = " ".join(files), " ".join(f"URL/{self.base}{file}" for file in files)
-        writer, database = self.log.writer, self.log.database
+        names = shlex.join([table, *files])
         self.report(
             "error",
             self.base + path,
             problem,
             table=table,
-            command="Restore the object from a backup. Or take the deleted rows back: "
-            f"`lakelog write URL {database} {table} {urls} --writer {writer}` adds all rows again, "
-            f"then `lakelog remove URL {database} {table} {names} --writer {writer} --execute`",
+            command="Restore the object from a backup; or give up all rows of these files: lakelog "
+            f"remove URL {self.log.database} {names} --writer {self.log.writer} --execute",
         )
 
     def check_pages(self, subset: Subset) -> Subset:

@@ -150,11 +150,14 @@ def _base(state: State, live: Mapping[FileName, int], scan: Scan) -> Base:
 def _readable(found: DecodedTransaction) -> Readable:
     adds: set[FileName] = set()
     removes: set[FileName] = set()
+    hides: set[FileName] = set()
     for place, action in enumerate(found.message.actions):
         kind = action.WhichOneof("kind")
         if kind == "remove":
             removes.add((action.remove.table, action.remove.path))
             adds.discard((action.remove.table, action.remove.path))
+        if kind == "row_deletes":
+            hides.add((action.row_deletes.table, action.row_deletes.path))
         new = [(action.add.table, action.add.path)] if kind == "add" else []
         for part, _ in batch_parts(found.batches[place]) if kind == "add_batch" else ():
             assert isinstance(part, Part), "damaged ones were left out"
@@ -164,9 +167,8 @@ def _readable(found: DecodedTransaction) -> Readable:
         removes.difference_update(new)
     members = found.message.commit.members
     versions = frozenset((one.app_id, one.app_version) for one in members if one.app_id)
-    return Readable(
-        found.transaction_ids, found.message.epoch, frozenset(adds), frozenset(removes), versions
-    )
+    named = frozenset(adds), frozenset(removes), frozenset(hides)
+    return Readable(found.transaction_ids, found.message.epoch, *named, versions)
 
 
 def _leave_out_absurd(scan: Scan, old: OldLog) -> None:

@@ -88,6 +88,7 @@ class Readable:
         ids: Of its members.
         epoch: Its own.
         adds, removes: Tables and paths.
+        hides: Of these files it deletes rows.
         versions: Of applications.
     """
 
@@ -95,6 +96,7 @@ class Readable:
     epoch: int
     adds: frozenset[FileName] = frozenset()
     removes: frozenset[FileName] = frozenset()
+    hides: frozenset[FileName] = frozenset()
     versions: frozenset[tuple[str, int]] = frozenset()
 
 
@@ -308,7 +310,8 @@ def _named_by_log(
     lost revision below that one."""
     first: dict[FileName, int] = {}
     for revision in sorted(readable, reverse=True):
-        first |= dict.fromkeys(readable[revision].adds | readable[revision].removes, revision)
+        item = readable[revision]
+        first |= dict.fromkeys(item.adds | item.removes | item.hides, revision)
     found: dict[bytes, int] = {}
     for attempt in attempts:
         revision = min((first[name] for name in _names(attempt) & first.keys()), default=-1)

@@ -9,6 +9,7 @@ import warnings
 from unittest import mock
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
 from lakelog.catalog.catalog import Catalog
@@ -477,7 +478,7 @@ def test_deletion_vectors_that_are_not_what_the_log_says(store, catalog, how):
     (finding,) = catalog.check("db", level="footers").findings
     assert (finding.object, finding.severity, finding.table) == (one, "error", "t")
     assert ".parquet can't be read" in finding.problem
-    assert finding.command.startswith("Restore the object from a backup. Or")
+    assert finding.command.startswith("Restore the object from a backup; or")
     words = finding.command.split("lakelog remove URL db t ")[1]
     with catalog.writer("w", "db") as writer, writer.transaction() as tx:
         for path in words.split(" --writer w")[0].split():
@@ -487,25 +488,37 @@ def test_deletion_vectors_that_are_not_what_the_log_says(store, catalog, how):
     assert (finding.object, finding.severity) == (one, "note")
 
 
-def test_rows_of_lost_deletion_vectors_come_back_by_the_commands_of_the_finding(tmp_path, capsys):
-    url = str(tmp_path)
-    catalog = open_catalog(url)
-    fill(catalog, 1)
-    with catalog.writer("w", "db") as writer:
-        with writer.transaction() as tx:
-            tx.write("t", pa.table({"a": [7, 8, 9]}))
-        with writer.transaction() as tx:
-            tx.delete("t", "a = 8", mode="rows")
-    (lost,) = tmp_path.glob("w/db/data/**/*.deletes")
-    lost.unlink()
-    (finding,) = catalog.check("db").findings
-    commands = finding.command.replace("URL", url).split("`lakelog ")[1:]
-    for command in commands:
-        assert main(command.split("`")[0].split()) == 0
+@pytest.mark.parametrize("how", ["gone", "damaged"])
+def test_the_base_of_a_rebuilt_log_can_only_be_rebuilt(store, catalog, how, monkeypatch):
+    monkeypatch.setattr(checkpoint_files, "SPILL_FROM_BYTES", 0)
+    fill(catalog, 1, 2)
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
+    segments = [key for key in objects(store) if key.endswith(".segment")]
+    assert segments
+    keys = [key for key in objects(store) if "/997-" in key and key.endswith(".checkpoint")]
+    store.delete(segments) if how == "gone" else [store.put(key, b"damaged") for key in keys]
+    found = [one for one in check(catalog, "db").findings if one.severity != "note"]
+    assert {(one.severity, one.remedy) for one in found} == {("error", "rebuild")}
+    execute_rebuild(catalog, plan_rebuild(catalog, "w", "db"))
+    assert sorted(catalog.snapshot("db").to_arrow("t").column("a").to_pylist()) == [1, 2]
+    assert check(catalog, "db").is_sound
+
+
+def test_a_damaged_page_comes_with_the_commands_that_remove_its_file(tmp_path, capsys):
+    catalog = open_catalog(str(tmp_path))
+    fill(catalog, 1, 2)
+    (file, *_) = sorted(tmp_path.glob("w/db/data/**/*.parquet"))
+    column = pq.read_metadata(file).row_group(0).column(0)
+    body = bytearray(file.read_bytes())
+    body[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(body)
+    (finding,) = catalog.check("db", level="data").findings
+    commands = finding.command.replace("URL", str(tmp_path)).replace("FILE", f"{tmp_path}.json")
+    for command in commands.split("`lakelog ")[1:]:
+        main(command.split("`")[0].split())
     capsys.readouterr()
-    rows = open_catalog(url).snapshot("db").to_arrow("t").column("a").to_pylist()
-    assert sorted(rows) == [1, 7, 8, 9]
-    assert catalog.check("db").is_sound
+    assert catalog.check("db", level="data").is_sound
+    assert open_catalog(str(tmp_path)).snapshot("db").to_arrow("t").num_rows == 1
 
 
 def test_parts_of_a_share_cover_all_files(lake):

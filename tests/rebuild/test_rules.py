@@ -239,3 +239,10 @@ def test_an_id_that_was_drawn_twice_is_another_transaction():
     later = file("c", 2, on="a")
     found, _ = decided([file("b", 0, on="a"), file("a", 1, on="b"), later], base=base)
     assert {one.revision for one in found.values()} == {None, 1, 2}
+
+
+def test_a_readable_delete_of_rows_proves_the_transaction_of_their_file():
+    one = file("a", 0)
+    readable = {2: Readable(frozenset({b"y" * 16}), 1, hides=frozenset({name_of(one)}))}
+    found, _ = decided([one], base=Base(0, 1, 1), readable=readable)
+    assert found[one.path].revision == 1
