@@ -65,7 +65,10 @@ SET_ASIDE: Final = (
     "Move the checkpoint elsewhere and run `lakelog check`: if the log can be read without it, "
     "`lakelog checkpoint` writes a new one; else put it back"
 )
-_REPAIR: Final = "Nothing was deleted. Restore it from the other copy of the log, under mirror/"
+_REPAIR: Final = (
+    "Nothing was deleted. `lakelog check` names the command: a repair if the other copy has it, "
+    "else a rebuild"
+)
 
 
 # --- Names ----------------------------------------------------------------------------------------
@@ -219,7 +222,7 @@ def check_no_gap(listing: Listing) -> None:
             f"objects of revision {max(stray)} and before are there",
             key=listing.folder + name_prefix(listing.incarnation, first - 1),
             readable=listing.readable(),
-            hint=f"{_REPAIR}; or prune the log up to a checkpoint after it",
+            hint=_REPAIR,
         )
 
 
