@@ -11,6 +11,7 @@ Source: docs/format.md, section 4; docs/maintenance.md.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from ..catalog.format.columns import column
 from ..catalog.format.names import (
+    LogObject,
     mirror_log_folder,
     mirror_segments_folder,
     name_prefix,
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..catalog.format.names import LogObject
     from ..store import ObjectInfo
     from .context import MaintenanceContext
 
@@ -511,7 +512,8 @@ def _add_paths_of(body: bytes, key: str, paths: list[pa.Array]) -> None:
 def follow(context: MaintenanceContext, retained: Retained) -> Retained:
     """Returns the same with what was committed since; reads all again if the log was replaced.
 
-    Requests: 1 LIST, 1 GET a new transaction; as `read_retained` if it was pruned past the head.
+    Requests: 1 LIST, 1 GET a new transaction, and 1 of the name after the head; as `read_retained`
+        if the log is no continuation.
     """
     return _continued(context, retained) or read_retained(context)
 
@@ -531,8 +533,28 @@ def _continued(context: MaintenanceContext, retained: Retained) -> Retained | No
         state = replay(context, listing, state.copy(), listing.head, news)
     except ObjectNotFound:
         return None
+    with suppress(ObjectNotFound):
+        for _ in range(_READ_AT_ONCE):
+            _apply_next(context, state, news)
     refuse_untouchable(state)
     return replace(retained, state=state, paths=retained.paths + news)
+
+
+def _apply_next(context: MaintenanceContext, state: State, paths: list[pa.Array]) -> None:
+    """Applies the transaction under the name that the head has promised, which a listing may miss.
+
+    Raises:
+        ObjectNotFound: There is none.
+    """
+    assert state.log is not None
+    uuid8 = state.next_uuid[:4].hex()
+    item = LogObject(state.log.incarnation, state.revision + 1, uuid8, "transaction")
+    key = context.log.folder + item.name
+    transaction = decode_transaction(context.store.get(key), key)
+    _refuse_unknown(transaction)
+    _add_paths(transaction, paths)
+    apply(state, transaction)
+    state.tail.clear()
 
 
 def named_by(state: State) -> list[pa.Array]:

@@ -173,7 +173,7 @@ def test_the_data_files_are_listed_before_the_log(make_memory_lake, hooked, coun
     log_folder = f"{BASE}transactions/"
     *_, last_look, _ = (n for n, (_, key) in enumerate(hook.requests) if key.startswith(log_folder))
     said = [r for r, _ in hook.requests[last_look:]]
-    assert said == ["list", "delete", "list"]  # and what was named meanwhile is raised
+    assert said == ["list", "get", "delete", "list", "get"]  # what was named meanwhile is raised
     pairs = itertools.combinations_with_replacement(range(last_look + 1), 2)
     for i, j in [*some("listed", pairs, count), (last_look, last_look)]:
         lake, store, hook, orphan, owner, _ = prepared(make_memory_lake, hooked)
