@@ -21,11 +21,6 @@ from lakelog.rebuild import execute
 from lakelog.testing.logs import numbered
 
 
-def gc_knows_no_bitmaps() -> Any:
-    """gc takes objects of row deletes that a retained checkpoint needs."""
-    return mock.patch.object(Deletes, "objects", return_value=[])
-
-
 def a_file_comes_with_its_old_bitmaps() -> Any:
     """Row deletes stay when their file is removed."""
     real = Deletes._end
@@ -158,7 +153,6 @@ CHANGED_UPHEAVALS: dict[str, Callable[[], Any]] = {
 CHANGES: dict[str, Callable[[], Any]] = {
     function.__name__: function
     for function in (
-        gc_knows_no_bitmaps,
         a_file_comes_with_its_old_bitmaps,
         checkpoint_loses_tombstones,
         checkpoint_loses_bitmaps,
