@@ -19,6 +19,7 @@ from lakelog.catalog.commit.distributed_write import (
     Sharing,
 )
 from lakelog.catalog.format.names import parse_data_file
+from lakelog.catalog.margins import Margins
 from lakelog.errors import (
     InvalidSchema,
     LakelogError,
@@ -295,9 +296,10 @@ def test_gc_takes_the_files_of_attempts_that_do_not_count(catalog, ambient):
         sharing = Sharing(tx, "t", rows().schema)
         lost = task(catalog, sharing, rows(1, 2), 0, attempt=4)
         sharing.finish([task(catalog, sharing, rows(1, 2), 0, attempt=1)])
-    assert not plan_gc(catalog, "w", "db").actions  # its opening may commit again
     written(catalog, rows(3))
-    plan = plan_gc(catalog, "w", "db")
+    assert not plan_gc(catalog, "w", "db").actions  # it is young
+    at_once = Margins(gc_grace_s=0.0)
+    plan = plan_gc(catalog.store, "w", "db", margins=at_once)
     assert [one.key for one in plan.actions] == [f"w/db/{lost.adds()[0].path}"]
-    execute_gc(catalog, plan)
+    execute_gc(catalog.store, plan, margins=at_once)
     assert numbers(catalog) == [1, 2, 3]
