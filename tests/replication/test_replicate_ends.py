@@ -24,7 +24,8 @@ def lose(store, keys):
 
 def damage(store, keys):
     for key in (keys[0], mirror_key(keys[0])):
-        store.put(key, store.get(key)[:-1] + b"?")
+        body = store.get(key)
+        store.put(key, body[:-1] + bytes([body[-1] ^ 1]))
 
 
 def transactions(pair, world):
