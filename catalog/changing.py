@@ -376,7 +376,7 @@ class Changing(ABC):
 
     def _opened(self, database: str) -> Callable[[str], Writer]:
         """Opens the logs of writers as a guest: nobody is fenced. Where the store has no
-        put-if-absent there are none, and whoever has a log open is fenced."""
+        put-if-absent there are none, and writers that have a log open are fenced."""
 
         def opened(name: str) -> Writer:
             try:

@@ -133,7 +133,7 @@ def _info(
 
 
 def _check_data(log: LogReader, plan: RebuildPlan) -> None:
-    """Refuses a plan if what lies below `data/` is not what was planned on."""
+    """Refuses a plan if the objects below `data/` are not those that it was made from."""
     if data_digest(list_data(log.store, plan.writer, plan.database)) != plan.data_digest:
         raise _outdated(plan, "what lies below data/")
 

@@ -389,7 +389,7 @@ class Committer:
             raise fenced_error(self.log.writer, self._fenced, self.log.folder)
 
     def refuse_foreign(self) -> None:
-        """Raises `ForeignLog` if the log lies under another name than its own."""
+        """Raises `ForeignLog` if the log is stored under another name than its own."""
         if self.state.is_foreign:
             raise foreign_error(self.state)
 

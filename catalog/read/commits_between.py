@@ -323,7 +323,7 @@ def _goes_back(before: Definition, after: Definition) -> bool:
 def told_columns(
     told: CutTables, before: State, table: str, others: Sequence[Definition] = ()
 ) -> ToldBy:
-    """Returns the columns, of the cut `told`, by which rows of a log are told.
+    """Returns the columns that `changes` gives to rows of a log.
 
     Args:
         before: The log's state at the earlier point.

@@ -174,7 +174,7 @@ def test_rows_whose_columns_were_all_dropped_are_told_by_those_of_today(world, d
 
 
 def test_rows_of_a_dropped_table_are_told_as_they_were_read_last(world):
-    """Also those of which it had no column any more by then."""
+    """Also those that had lost every column by then."""
     commit(world, lambda tx: tx.write("hourly", pa.table({"a": [1]})))
     added = {"add": {"c": pa.int64()}, "default": {"c": 50}}
     commit(world, lambda tx: tx.evolve("hourly", drop=["a"], **added))
