@@ -250,7 +250,22 @@ public final class LakeCatalog implements StagingTableCatalog, SupportsNamespace
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) {
-        throw readsOnly("columns are changed by `lakelog schema --evolve`");
+        StringBuilder asked = new StringBuilder();
+        for (int i = 0; i < changes.length; i++) {
+            if (!(changes[i] instanceof TableChange.ColumnChange)) {
+                throw readsOnly("tables have no properties, comments or constraints");
+            }
+            String[] path = ((TableChange.ColumnChange) changes[i]).fieldNames();
+            asked.append(i > 0 ? ", " : "").append(String.join(".", Arrays.asList(path)));
+            if (changes[i] instanceof TableChange.AddColumn) {
+                asked.append(" is new");
+            } else if (changes[i] instanceof TableChange.UpdateColumnType) {
+                asked.append(" is to be ");
+                asked.append(((TableChange.UpdateColumnType) changes[i]).newDataType().sql());
+            }
+        }
+        throw readsOnly("SQL doesn't change the columns of a table (" + asked + "): do so by "
+            + "`lakelog schema --evolve`, or leave them out. Nothing was written");
     }
 
     public boolean dropTable(Identifier table) {
@@ -342,9 +357,18 @@ public final class LakeTable
     public StructType schema() { return schema; }
 
     public Set capabilities() {
-        Object[] all = {
-            TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE};
-        return new HashSet(Arrays.asList(write == null ? new Object[] {all[0]} : all));
+        Set all = new HashSet();
+        all.add(TableCapability.BATCH_READ);
+        if (write == null) { return all; }
+        all.add(TableCapability.V1_BATCH_WRITE);
+        all.add(TableCapability.TRUNCATE);
+        // A MERGE WITH SCHEMA EVOLUTION then asks for the columns that the table lacks, and is
+        // refused by alterTable; of other tables Spark leaves them out, and says nothing.
+        TableCapability[] known = TableCapability.values();
+        for (int i = 0; i < known.length; i++) {
+            if (known[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) { all.add(known[i]); }
+        }
+        return all;
     }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return this; }

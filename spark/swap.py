@@ -46,6 +46,7 @@ import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.optimizer.*;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceData;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -63,6 +64,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.LoggerFactory;
 import scala.Function1;
 import scala.Option;
@@ -175,8 +177,14 @@ public final class LakePromises extends scala.runtime.AbstractFunction1 {
     }
 
     public Object apply(Object plan) {
+        if (plan instanceof OverwriteByExpression) { refuse((OverwriteByExpression) plan); }
+        boolean constrains = ((LogicalPlan) plan).nodeName().equals("AddCheckConstraint");
         for (Iterator each = ((LogicalPlan) plan).collectLeaves().iterator(); each.hasNext();) {
             LogicalPlan leaf = (LogicalPlan) each.next();
+            if (constrains && leaf instanceof DataSourceV2Relation
+                && ((DataSourceV2Relation) leaf).table() instanceof LakeRows) {
+                throw new UnsupportedOperationException("Tables of a lake have no constraints");
+            }
             boolean isSource = leaf instanceof DataSourceV2Relation
                 && SourceRows.isSource(((DataSourceV2Relation) leaf).table());
             isSource = isSource || leaf instanceof StreamingRelationV2
@@ -184,6 +192,26 @@ public final class LakePromises extends scala.runtime.AbstractFunction1 {
             if (isSource) { refuse(leaf.output()); }
         }
         return BoxedUnit.UNIT;
+    }
+
+    // Spark knows of no partitions of these tables, and would replace all rows.
+    /** Refuse to replace rows where Spark is set to replace partitions. */
+    private static void refuse(OverwriteByExpression write) {
+        if (!(write.productElement(0) instanceof DataSourceV2Relation)) { return; }
+        Table table = ((DataSourceV2Relation) write.productElement(0)).table();
+        if (!(table instanceof LakeRows) && !SourceRows.isSource(table)) { return; }
+        CaseInsensitiveStringMap options =
+            new CaseInsensitiveStringMap(CollectionConverters.asJava(write.writeOptions()));
+        String set = SQLConf$.MODULE$.get()
+            .getConfString("spark.sql.sources.partitionOverwriteMode", "static");
+        set = (String) options.getOrDefault("partitionOverwriteMode", set);
+        if (set.equalsIgnoreCase("dynamic") && !options.containsKey("where")) {
+            throw new IllegalArgumentException("UsageError: " + table.name()
+                + ": partitionOverwriteMode is dynamic, and lakelog does not replace those "
+                + "partitions alone that the new rows are in. Nothing was written. Say which rows "
+                + "are replaced: lakelog.spark.write(..., mode='overwrite', where=...); or replace "
+                + "all of this writer: option('partitionOverwriteMode', 'static')");
+        }
     }
 
     /** Refuse what the columns of such a table promise. */
