@@ -135,7 +135,10 @@ def write_part(
 
 
 def _checked(share: Share, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from ..data.dataframes import with_texts
+
     table, times = share.meta.table, share.times
+    batches = with_texts(batches)
     if times is not None:
         batches = refuse_misfits(batches, lambda _: times, table)
     if share.where is None or share.columns is None or share.shows is None:

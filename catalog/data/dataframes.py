@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from ...errors import InvalidSchema
-from ..format.schema import check_writable
+from ..format.schema import check_depth, check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,13 +42,14 @@ def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
             while the batches are read: values that can't be cast, a batch of another schema.
     """
     schema, batches = _arrow(data)
+    check_depth(schema)
     plain = pa.schema([field.with_type(as_stored(field.type)) for field in schema])
     check_writable(plain)
     check_zones(plain)
     batches = _checked(batches, schema)
-    if plain.equals(schema):
-        return plain, batches
-    return plain, (_cast(batch, plain) for batch in batches)
+    if not plain.equals(schema):
+        batches = (_cast(batch, plain) for batch in batches)
+    return plain, with_texts(batches)
 
 
 def _arrow(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
@@ -179,6 +180,49 @@ def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
         # Arrow casts dictionaries of few types; their values it can cast, and then take.
         return _as_type(column.dictionary, kind).take(column.indices)
     return column if column.type.equals(kind) else column.cast(kind)
+
+
+def with_texts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches. Raises `InvalidSchema` at a text that is not UTF-8."""
+    rows = 0
+    for batch in batches:
+        found = bad_text(batch)
+        if found is not None:
+            name, row = found
+            raise InvalidSchema(
+                f"Column {name!r} holds a text in row {rows + row + 1:,} that is not UTF-8",
+                key=name,
+                hint="Decode it with its own encoding, or cast the column to binary",
+            )
+        rows += batch.num_rows
+        yield batch
+
+
+def bad_text(batch: pa.RecordBatch) -> tuple[str, int] | None:
+    """The column and the row of a text that is not UTF-8; None if there is none. Arrow takes any
+    bytes for text, and whoever reads it later fails, or dies."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if not _has_texts(column.type):
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            for row, value in enumerate(column):
+                try:
+                    value.as_py()
+                except UnicodeDecodeError:
+                    return name, row
+                except (ValueError, OverflowError):  # another value that Python lacks
+                    continue
+    return None
+
+
+def _has_texts(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _has_texts(kind.value_type)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return True
+    return any(_has_texts(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def check_zones(schema: pa.Schema) -> None:

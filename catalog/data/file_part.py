@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -112,7 +112,7 @@ def reading(part: FilePart) -> Iterator[None]:
             CorruptObject(
                 f"{part.key} can't be read as the log describes it: {error}",
                 key=part.key,
-                hint="Restore the file from a copy, or read a point in time without it",
+                hint=hint_of(part.key),
             ),
             part.key,
         ) from error
@@ -133,16 +133,39 @@ def footer_of(source: Any, part: FilePart) -> Any:
 
 
 def tell_elsewhere(error: LakelogError, key: str) -> LakelogError:
-    """An error about a data file; of one that lies elsewhere it says what to do about that."""
+    """An error about a data file; that of an external file names its URL, and says what to do if it
+    is gone."""
     if is_url(key):
         error.key = key
-    if is_url(key) and isinstance(error, (ObjectNotFound, CorruptObject)):
-        what = "is gone" if isinstance(error, ObjectNotFound) else "was changed"
-        error.hint = (
-            f"The file was taken in where it lies, and {what} since: restore it, or take it out "
-            "with tx.remove(URL), and add it anew if it is there"
-        )
+        if isinstance(error, ObjectNotFound):
+            error.hint = (
+                "The file was added where it is stored, and is gone since: restore it, or take it "
+                f"out{_TAKE_OUT}"
+            )
     return error
+
+
+_COPY: Final = "Restore the file from a copy, or read a point in time without it"
+_TAKE_OUT: Final = " with `lakelog remove` or tx.remove(URL)"
+
+
+def hint_of(key: str, *, changed: bool = False) -> str:
+    """What to do about a data file that can't be read.
+
+    Args:
+        changed: Its size or its footer is another one than the log says.
+    """
+    if not is_url(key):
+        return _COPY
+    if changed:
+        return (
+            "The file was added where it is stored, and was changed since: restore it, or take it "
+            f"out{_TAKE_OUT}, and add it again"
+        )
+    return (
+        "Its size and its footer are those that it was added with: it was damaged before that, or "
+        f"it holds what can't be read here. Restore it from a copy, or take it out{_TAKE_OUT}"
+    )
 
 
 def check_size(size_bytes: int, part: FilePart) -> None:
@@ -151,7 +174,7 @@ def check_size(size_bytes: int, part: FilePart) -> None:
         raise CorruptObject(
             f"{part.key} has {size_bytes} bytes, the log says {part.size_bytes}",
             key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
+            hint=hint_of(part.key, changed=True),
         )
 
 
@@ -169,7 +192,7 @@ def known_footer(source: Any, part: FilePart) -> Any:
         raise CorruptObject(
             f"{part.key} has another footer than the log says: the file was replaced, or damaged",
             key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
+            hint=hint_of(part.key, changed=True),
         )
     return pq.read_metadata(pa.BufferReader(footer))
 
@@ -181,7 +204,7 @@ def check_columns(found: list[str], columns: list[str], part: FilePart) -> None:
         raise CorruptObject(
             f"{part.key} has no column {lost[0]!r}, the log says it has",
             key=part.key,
-            hint="Restore the file from a copy, or read a point in time without it",
+            hint=hint_of(part.key),
         )
 
 
@@ -189,7 +212,9 @@ def wanted_rows(metadata: Any, part: FilePart) -> int:
     """How many rows the row groups have that are to be read."""
     if metadata.num_rows != part.row_count:
         raise CorruptObject(
-            f"{part.key} has {metadata.num_rows} rows, the log says {part.row_count}", key=part.key
+            f"{part.key} has {metadata.num_rows} rows, the log says {part.row_count}",
+            key=part.key,
+            hint=hint_of(part.key),
         )
     if part.row_groups is None:
         return part.row_count

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...errors import CorruptObject
-from .file_part import footer_of, reading
+from .file_part import footer_of, hint_of, reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -176,7 +176,7 @@ def check_pages(store: Store, part: FilePart, columns: Collection[str]) -> Any:
                 f"{part.key} is damaged: a page of column {found[0]!r} in row group {found[1]} "
                 "doesn't have its checksum",
                 key=part.key,
-                hint="Restore the file from a copy, or read a point in time without it",
+                hint=hint_of(part.key),
             )
     return metadata
 

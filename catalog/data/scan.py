@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import CorruptObject, SchemaConflict, StorageError
-from .file_part import check_columns, check_size, known_footer, reading, wanted_rows
+from ...store.places import is_url
+from .dataframes import bad_text
+from .file_part import check_columns, check_size, hint_of, known_footer, reading, wanted_rows
 from .hidden import Bitmaps, Hidden, Hiding, Places, row_places, with_superseded
 from .partitioned import filled, told_by_partition
 from .unify import conform
@@ -318,10 +320,36 @@ def read_file(
         counts = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
         places = Places(row_places(counts, part.row_groups))
         for batch in _batches(file, part, names, whole=whole):
+            if is_url(part.key):  # lakelog's own files were checked when they were written
+                _check_texts(batch, part, counts, rows)
             rows += batch.num_rows
             yield hiding.left(filled(batch, told), places, columns, numbered=numbered)
     if rows != wanted:
-        raise CorruptObject(f"{part.key} has {rows} rows, its footer says {wanted}", key=part.key)
+        raise CorruptObject(
+            f"{part.key} has {rows} rows, its footer says {wanted}",
+            key=part.key,
+            hint=hint_of(part.key),
+        )
+
+
+def _check_texts(batch: pa.RecordBatch, part: FilePart, counts: Sequence[int], rows: int) -> None:
+    """Raises `CorruptObject` for a text that is not UTF-8.
+
+    Args:
+        counts: Rows of each row group of the file.
+        rows: How many were read before.
+    """
+    found = bad_text(batch)
+    if found is None:
+        return
+    places = Places(row_places(counts, part.row_groups))
+    row = int(places.take(rows + found[1] + 1)[-1])
+    raise CorruptObject(
+        f"{part.key} holds a text in column {found[0]!r}, row {row + 1:,}, that is not UTF-8",
+        key=part.key,
+        hint="Read other columns (columns=), or take the file out (`lakelog remove`), and write it "
+        "again with the column as binary or in UTF-8",
+    )
 
 
 def hidden_rows(store: Store, part: FilePart, bitmaps: Bitmaps) -> np.ndarray:

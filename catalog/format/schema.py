@@ -22,6 +22,7 @@ COLUMN_ID: Final = b"PARQUET:field_id"  # Arrow's name for the id of a column in
 MAX_COLUMN_ID: Final = (1 << 31) - 1
 PARTITION: Final = {b"lakelog.partition": b"name"}  # of a column that is not in the file
 PARTITION_COLUMNS: Final = "partition_columns"  # the feature that such a column needs
+MAX_LEVELS: Final = 99  # of a column: Arrow reads no deeper Parquet schema; a list takes two
 ONCE: Final = {b"lakelog.key": b"once"}  # of columns whose values together no two rows have
 
 
@@ -189,12 +190,53 @@ def _read_text(kind: pa.DataType) -> None:
         _read_text(inner.type)
 
 
+def check_depth(schema: pa.Schema) -> None:
+    """Raises `InvalidSchema` for a column nested so deep that what is written can't be read."""
+    for field in schema:
+        level = [field.type]
+        depth = 0
+        while level:
+            depth += 1
+            if depth > MAX_LEVELS:
+                raise InvalidSchema(
+                    f"Column {field.name!r} is nested over {MAX_LEVELS} levels deep, which can't "
+                    "be read from Parquet",
+                    key=field.name,
+                    hint="A struct takes one level, a list or map two. Keep deeper values as JSON "
+                    "text",
+                )
+            level = [child for kind in level for child in _children(kind)]
+
+
+def _children(kind: pa.DataType) -> Sequence[pa.DataType | _Entries]:
+    """The types a level below one, in Parquet."""
+    if isinstance(kind, _Entries):
+        return kind.kinds
+    if isinstance(kind, pa.BaseExtensionType):
+        return _children(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _children(kind.value_type)
+    inner = [kind.field(index).type for index in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        inner = [kind.key_type, kind.item_type]
+    return inner if not inner or pa.types.is_struct(kind) else [_Entries(inner)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The level that a list or map has between itself and its values."""
+
+    kinds: Sequence[pa.DataType]
+
+
 def check_writable(schema: pa.Schema) -> None:
     """Refuse what Parquet can't hold or no reader could name.
 
     Raises:
-        InvalidSchema: No columns, a name twice or empty, or a type without a Parquet form.
+        InvalidSchema: No columns, a name twice or empty, a type without a Parquet form, or one too
+            deep.
     """
+    check_depth(schema)
     if len(schema) == 0:
         raise InvalidSchema(
             "Data without columns can't be written", hint="Give it at least one column"

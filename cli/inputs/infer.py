@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...catalog.format.schema import MAX_LEVELS
+from ...errors import UsageError
 from .csv_files import CsvOptions, line_of, read_csv
 from .json_files import ODD_FLOATS, Number, as_type, read_json
 from .sources import SEPARATED
@@ -193,9 +195,14 @@ def _is_integer(text: str) -> bool:
 
 
 class JsonTypes:
-    """The types that all values of JSON in a column have, and those inside them."""
+    """The types that all values of JSON in a column have, and those inside them.
 
-    def __init__(self) -> None:
+    Args:
+        level: Of these values in Parquet.
+    """
+
+    def __init__(self, level: int = 1) -> None:
+        self._level = level
         self._first: dict[type, Seen] = {}
         self._numbers = TextTypes(_NUMBERS)
         self._texts = TextTypes(_TIMES)  # true and 7 would have no quotes
@@ -204,7 +211,14 @@ class JsonTypes:
         self._fields: dict[str, JsonTypes] = {}
 
     def feed(self, values: list[Any], source: Source, line: Line) -> None:
-        """Check more values."""
+        """Check more values. Raises `UsageError` if they are nested too deep to be written."""
+        if self._level > MAX_LEVELS:
+            raise UsageError(
+                f"{source.name}, line {line(0)}: a value is nested over {MAX_LEVELS} levels deep, "
+                "which can't be read from Parquet",
+                key=source.name,
+                hint="An object takes one level, an array two. Nothing was committed",
+            )
         kinds = dict.fromkeys(map(type, values))  # in order
         kinds.pop(type(None), None)
         for kind in kinds:
@@ -219,7 +233,7 @@ class JsonTypes:
             numbers = [v if type(v) is Number or type(v) is str else None for v in values]
             self._numbers.feed(pa.array(numbers, pa.string()), source, line)
         if list in kinds:
-            self._items = self._items or JsonTypes()
+            self._items = self._items or JsonTypes(self._level + 2)
             at = [i for i, value in enumerate(values) if type(value) is list for _ in value]
             lists = (value for value in values if type(value) is list)
             items = list(itertools.chain.from_iterable(lists))
@@ -227,7 +241,7 @@ class JsonTypes:
         if dict in kinds:
             rows = [i for i, value in enumerate(values) if type(value) is dict]
             for name in dict.fromkeys(name for i in rows for name in values[i]):
-                inner = self._fields.setdefault(name, JsonTypes())
+                inner = self._fields.setdefault(name, JsonTypes(self._level + 1))
                 inner_values = [values[i].get(name) for i in rows]
                 inner.feed(inner_values, source, lambda index: line(rows[index]))
 

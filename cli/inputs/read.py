@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from ...catalog.data.dataframes import with_texts
 from ...catalog.data.unify import conform
-from ...errors import InvalidParquet, UsageError
+from ...errors import InvalidParquet, InvalidSchema, UsageError
 from .csv_files import CsvOptions, read_csv
 from .json_files import as_type, read_json
 from .sources import SEPARATED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Iterable, Iterator, Set
 
     from .sources import Source
 
@@ -93,16 +95,29 @@ def read_batches(source: Source, columns: list[str] | None = None) -> Iterator[p
         read = _Read(source)
         with _open(source, read) as file:
             if source.form == "parquet":
-                yield from file.iter_batches(columns=columns)
+                yield from _with_texts(source, file.iter_batches(columns=columns))
                 return
             batches = _of_stream(file, read)
             if isinstance(file, pa.RecordBatchFileReader):
                 batches = map(file.get_batch, range(file.num_record_batches))
-            for batch in batches:
+            for batch in _with_texts(source, batches):
                 batch.validate(full=True)
                 yield batch if columns is None else batch.select(columns)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(source, error) from error
+
+
+def _with_texts(source: Source, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches. Raises `UsageError` at a text that is not UTF-8."""
+    try:
+        yield from with_texts(batches)
+    except InvalidSchema as error:
+        raise UsageError(
+            f"{source.name}: {error.message}",
+            key=source.name,
+            hint="Nothing was committed. Write the file again with the column as binary or in "
+            "UTF-8",
+        ) from error
 
 
 def _of_stream(file: pa.RecordBatchStreamReader, read: _Read) -> Iterator[pa.RecordBatch]:
@@ -140,13 +155,20 @@ class _Read:
 
 def _open(source: Source, read: _Read) -> Any:
     if source.form == "parquet":
-        import pyarrow.parquet as pq
-
-        return pq.ParquetFile(source.path)
+        source.int96_unit = source.int96_unit or _int96_unit(source)
+        return _parquet_file(source, source.int96_unit)
     try:
         return pa.ipc.open_file(pa.memory_map(source.path))
     except pa.ArrowInvalid:
         return pa.ipc.open_stream(read)
+
+
+def _parquet_file(source: Source, int96_unit: str) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(
+        source.path, coerce_int96_timestamp_unit=int96_unit, page_checksum_verification=True
+    )
 
 
 def _unreadable(source: Source, error: Exception) -> UsageError:
@@ -160,4 +182,75 @@ def _unreadable(source: Source, error: Exception) -> UsageError:
         f"{source.name} can't be read as Arrow IPC: {error}",
         key=source.name,
         hint="--format chooses another format; nothing was committed",
+    )
+
+
+# --- Timestamps in INT96, which hold more years than Arrow's nanoseconds --------------------------
+
+_NS_END: Final = (1 << 63) // 1000 - 1  # in microseconds
+
+
+def _int96_unit(source: Source) -> str:
+    """The unit that holds every timestamp in INT96 of a Parquet file: microseconds, unless one has
+    digits below. Arrow reads these values without a check of their range.
+
+    Raises:
+        InvalidParquet: No unit does.
+    """
+    files = [_parquet_file(source, unit) for unit in ("us", "ns", "s")]
+    with files[0] as micros, files[1] as nanos, files[2]:
+        columns = [
+            one.name
+            for one, other in zip(micros.schema_arrow, nanos.schema_arrow, strict=True)
+            if one.type != other.type
+        ]
+        if not columns:
+            return "us"
+        fine, far, row = "", "", 0
+        read = [file.iter_batches(columns=columns) for file in files]
+        for batches in zip(*read, strict=True):
+            end = row + batches[0].num_rows
+            for name, *arrays in zip(columns, *(batch.columns for batch in batches), strict=True):
+                where = f"column {name!r}, rows {row + 1:,} to {end:,}"
+                for leaves in zip(*map(_timestamps, arrays), strict=True):
+                    us, ns, s = (_integers(leaf) for leaf in leaves)
+                    if (us // 1_000_000 != s).any():
+                        raise _int96_error(source, f"{where}: a time is beyond microseconds")
+                    # Both are right modulo 2^64, so their difference is, too.
+                    if (ns.view("u8") - us.view("u8") * np.uint64(1000)).any():
+                        fine = fine or where
+                    if (np.abs(us) > _NS_END).any():
+                        far = far or where
+            row = end
+    if fine and far:
+        problem = f"{far}: a time is outside of 1677 to 2262, and in {fine} one has nanoseconds"
+        raise _int96_error(source, problem)
+    return "ns" if fine else "us"
+
+
+def _timestamps(column: pa.Array) -> Iterator[pa.Array]:
+    """The timestamps in a column, at any depth."""
+    kind, types = column.type, pa.types
+    if types.is_timestamp(kind):
+        yield column
+    elif types.is_struct(kind):
+        for child in column.flatten():
+            yield from _timestamps(child)
+    elif types.is_map(kind):
+        yield from _timestamps(column.keys)
+        yield from _timestamps(column.items)
+    elif types.is_nested(kind):
+        yield from _timestamps(column.flatten())
+
+
+def _integers(column: pa.Array) -> np.ndarray:
+    found: np.ndarray = column.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _int96_error(source: Source, problem: str) -> InvalidParquet:
+    return InvalidParquet(
+        f"{source.name}, {problem}: no timestamp of Arrow holds this INT96",
+        key=source.name,
+        hint="Nothing was committed. Write the file again with INT64 timestamps",
     )

@@ -43,6 +43,7 @@ class Source:
         encoding: The encoding of its text.
         stamp: Inode, size and time: the same as long as nobody changes it.
         scratch: A folder for a copy of its text, if that is in another encoding.
+        int96_unit: The unit that its INT96 timestamps are read in; empty: not known yet.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Source:
     encoding: str
     stamp: tuple[int, ...]
     scratch: str
+    int96_unit: str = ""
 
     def open(self) -> Any:
         """Open its bytes, decompressed according to its suffix."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....errors import CorruptObject, InvalidParquet, LakelogError
-from ..file_part import tell_elsewhere
+from ..file_part import hint_of, tell_elsewhere
 from ..parquet import UNKNOWN_DIGEST, footer_digest
 from .parse import TAIL_BYTES, NotParquet, ParsedFooter, footer_length
 from .pool import footer_pool
@@ -107,6 +107,6 @@ def _replaced(part: FilePart, what: str) -> LakelogError:
     error = CorruptObject(
         f"{part.key} has {what}",
         key=part.key,
-        hint="Restore the file from a copy, or read a point in time without it",
+        hint=hint_of(part.key, changed=True),
     )
     return tell_elsewhere(error, part.key)
