@@ -41,7 +41,7 @@ from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.replay import apply
 from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_folder import ATTEMPTS, PAUSE_S
-from ..catalog.read.mirror import goes_further, lost_end_error
+from ..catalog.read.mirror import goes_further, lost_end_error, repair_command
 from ..errors import (
     ConflictError,
     CorruptObject,
@@ -426,6 +426,8 @@ def _read_retained(context: MaintenanceContext, names: LogNames) -> Retained:
     plan_read(listing)  # raises if the head can't be read
     oldest = listing.oldest_readable()
     from_start = listing.run_start(listing.head) == 0
+    if not from_start:
+        _refuse_unmirrored(names, listing.checkpoints[oldest][0])
     state = read_base(context, listing, None if from_start else listing.checkpoints[oldest][0])
     own = [*listing.transactions.values(), *listing.checkpoints.values()]
     times = [names.log.objects[item.name].modified_at for items in own for item in items]
@@ -436,6 +438,25 @@ def _read_retained(context: MaintenanceContext, names: LogNames) -> Retained:
     replay(context, listing, state, listing.head, retained.paths)
     refuse_untouchable(state)
     return retained
+
+
+def _refuse_unmirrored(names: LogNames, base: LogObject) -> None:
+    """Refuses a log that seems to begin with a checkpoint, and has no copy of any: prune and a
+    rebuild put one, so the listings miss what is below it.
+
+    Raises:
+        MissingTransaction: Names the checkpoint.
+    """
+    listing = names.listing
+    checkpoints = {item.name for items in listing.checkpoints.values() for item in items}
+    if checkpoints.isdisjoint(names.mirror.objects):
+        raise MissingTransaction(
+            f"Listings of {listing.writer}/{listing.database} miss what is below the checkpoint of "
+            f"revision {base.revision}: a log that begins with one has a copy of it in the mirror",
+            key=listing.key(base),
+            hint="Nothing was deleted. Try again; if it stays so, run "
+            + repair_command(listing.writer, listing.database),
+        )
 
 
 def _named_besides(context: MaintenanceContext, names: LogNames, oldest: int) -> list[pa.Array]:

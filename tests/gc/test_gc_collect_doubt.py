@@ -15,6 +15,7 @@ from lakelog.errors import (
     UnsupportedFeature,
 )
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.testing.doubles import PassingStore
 
 DAY_S = 86_400.0
 
@@ -107,3 +108,25 @@ def test_doubt_about_what_is_retained_is_a_refusal(lake, doubt):
     with pytest.raises(DOUBTS[doubt]):
         execute_gc(lake.catalog, good)
     assert lake.data() == before
+
+
+class ForgetfulStore(PassingStore):
+    """Its listings miss the first transaction, in both places."""
+
+    def list(self, prefix, **options):
+        for info in self.inner.list(prefix, **options):
+            if "-999999999999-0." not in info.key:
+                yield info
+
+
+def test_a_log_whose_beginning_the_listings_miss_is_not_taken_for_a_pruned_one(lake):
+    """Prune leaves a copy of the checkpoint that the log begins with."""
+    with lake.writer() as writer:
+        first = lake.commit(writer, 0)
+        lake.commit(writer, 1, remove=[first])
+        writer.checkpoint()
+    lake.pass_time(30 * DAY_S)
+    lake.store = ForgetfulStore(lake.store)
+    with pytest.raises(MissingTransaction, match="miss what is below the checkpoint"):
+        plan_gc(lake.catalog, W, D)
+    assert first in lake.data()

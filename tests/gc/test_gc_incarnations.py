@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from lakelog.catalog.format.names import mirror_key, parse_log_object
 from lakelog.catalog.margins import Margins
-from lakelog.errors import ConflictError, CorruptObject, LakelogError, PlanOutdated, StorageError
+from lakelog.errors import (
+    ConflictError,
+    CorruptObject,
+    LakelogError,
+    MissingTransaction,
+    PlanOutdated,
+    StorageError,
+)
 from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.testing.rebuilt import seal
@@ -243,6 +250,9 @@ def test_a_sealed_log_is_left_alone(lake):
     lake.store.put(key, body)
     with pytest.raises(PlanOutdated):
         execute_prune(lake.catalog, pruning)
+    with pytest.raises(MissingTransaction):
+        execute_gc(lake.catalog, collection)
+    lake.store.put(mirror_key(key), body)
     assert not execute_gc(lake.catalog, collection).deleted_objects  # of before the rebuild
     assert lake.data() == before
 

@@ -12,6 +12,7 @@ from corpus import FOLDER, SEGMENTS, grown_log
 from decoded_once import decoded_once
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.format.names import mirror_key
 from lakelog.catalog.read.cut_tables import TablesWarning
 from lakelog.catalog.read.history_table import history_for_users
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
@@ -39,7 +40,7 @@ def small_log(*, pruned: bool) -> MemoryStore:
     """The log of the corpus, in a store.
 
     Args:
-        pruned: Only its last checkpoint is left of it.
+        pruned: Only its last checkpoint is left of it, with its segments and their copies.
     """
     moment = [NOW]
     store = MemoryStore("small", now=lambda: moment[0])
@@ -48,6 +49,8 @@ def small_log(*, pruned: bool) -> MemoryStore:
         store.put(path, b"PAR1")
     if pruned:
         store.delete([key for key in log_keys(store) if key != CHECKPOINT])
+        for key in (CHECKPOINT, *(SEGMENTS + piece.name for piece in LOG.state.pieces)):
+            store.put(mirror_key(key), store.get(key))
     moment[0] += dt.timedelta(days=90)
     return store
 
@@ -180,12 +183,19 @@ def damaged_answers(found: Answers, keys: set[str]) -> set[str]:
     return found.refused
 
 
+def copies(store: MemoryStore, key: str) -> list[str]:
+    """Where an object of the log lies: its key, and that of its copy if it has one."""
+    return [one for one in (key, mirror_key(key)) if store.get_many([one])[0] is not None]
+
+
 LOOSE = Loose.of_checkpoint(LOG.checkpoints[-1][1], CHECKPOINT, LOG.segments)
 
 
 def put(store, body, objects):
-    """Write a checkpoint in the place of the last one; returns the keys that may be named."""
-    store.put(CHECKPOINT, body)
+    """Write a checkpoint in the place of the last one, and of its copy; returns the keys that may
+    be named."""
+    for key in copies(store, CHECKPOINT):
+        store.put(key, body)
     for name, one in objects.items():
         store.put(SEGMENTS + name, one)
     return {CHECKPOINT, *(SEGMENTS + name for name in objects)}

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from asking import LOG, TABLES, TRUTH, ask, damaged_answers, small_log
+from asking import LOG, TABLES, TRUTH, ask, copies, damaged_answers, small_log
 from corpus import SEGMENTS
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format import segments
@@ -220,13 +220,15 @@ def test_a_spoiled_segment_costs_nothing_where_an_older_base_serves(what, count)
 
 
 def spoil(store, key, what):
-    if what == "missing":
-        store.delete([key])
-    elif what == "another's bytes":
-        (other, *_) = (other for _, other in PIECES.values() if other != key)
-        store.put(key, store.get(other))
-    else:
-        store.put(key, DAMAGE[what](store.get(key)))
+    """Spoil a segment, and its copy if it has one."""
+    other = next(other for _, other in PIECES.values() if other != key)
+    for one in copies(store, key):
+        if what == "missing":
+            store.delete([one])
+        elif what == "another's bytes":
+            store.put(one, store.get(other))
+        else:
+            store.put(one, DAMAGE[what](store.get(one)))
 
 
 @pytest.mark.parametrize("how", DAMAGE)
