@@ -98,7 +98,7 @@ def open_store(
 
         return named_memory_store(rest.strip("/"))
     if scheme not in BACKENDS:
-        raise InvalidUrl(f"unknown scheme '{scheme}://'", hint=_HINT)
+        raise InvalidUrl(f"unknown scheme '{scheme}://'", hint=_INSTEAD.get(scheme, _HINT))
     bucket, _, path = rest.partition("/")
     refuse_credentials(scheme, bucket)
     if not bucket:
@@ -124,14 +124,45 @@ def _text(url: object) -> str:
     return text
 
 
-def _local_path(text: str) -> str:
-    scheme, colon, rest = text.partition(":")
-    if colon and scheme.lower() in _SCHEMES and rest.startswith("/"):
-        if scheme.lower() == "file":  # file:/path is a valid URL
-            return _checked("/" + urllib.parse.unquote(rest).lstrip("/"))
+_FOREIGN = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]+):/(?!/)|[A-Za-z]:[\\/]|\\\\)")
+_INSTEAD = {
+    "dbfs": "on Databricks /dbfs/... is the same folder",
+    "hdfs": "lakelog doesn't open HDFS; a folder where it is mounted works",
+    "wasb": "write az://container/path, or abfss://container@account.dfs.core.windows.net/path",
+    "s3n": "write s3://bucket/path",
+    "oss": "write s3://bucket/path, with the endpoint_url of the store among the storage options",
+}
+_INSTEAD |= {"wasbs": _INSTEAD["wasb"], "adl": _INSTEAD["wasb"], "viewfs": _INSTEAD["hdfs"]}
+_INSTEAD |= dict.fromkeys(("cos", "cosn", "obs", "bos", "tos", "ks3", "r2"), _INSTEAD["oss"])
+
+
+def refuse_foreign_path(text: str) -> None:
+    """Raises `InvalidUrl` for what would be a folder of this machine by mistake: a URL with one
+    slash, of another scheme than `file`, or a path of Windows."""
+    match = _FOREIGN.match(text)
+    if match is None or (scheme := (match[1] or "").lower()) == "file":
+        return
+    if not scheme:
         raise InvalidUrl(
-            "two slashes are missing after the scheme", key=text, hint=f"{scheme}:/{rest}"
+            "this is a path of Windows, where lakelog doesn't run",
+            key=text,
+            hint="In WSL C:\\data is /mnt/c/data",
         )
+    if scheme in _SCHEMES:
+        hint = f"{scheme}:/{text[len(scheme) + 1 :]}"
+        raise InvalidUrl("two slashes are missing after the scheme", key=text, hint=hint)
+    raise InvalidUrl(
+        f"unknown scheme '{scheme}:/'",
+        key=text,
+        hint=f"{_INSTEAD.get(scheme, _HINT)}; a folder of that name is ./{text}",
+    )
+
+
+def _local_path(text: str) -> str:
+    refuse_foreign_path(text)
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() == "file" and rest.startswith("/"):  # file:/path is a valid URL
+        return _checked("/" + urllib.parse.unquote(rest).lstrip("/"))
     return _checked(os.path.expanduser(text))
 
 

@@ -5,6 +5,7 @@ Source: docs/format.md, sections 2 and 8.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from ...errors import (
     FileNotLive,
     InvalidParquet,
     InvalidPath,
+    InvalidUrl,
     ObjectNotFound,
     SchemaConflict,
     TransactionExpired,
@@ -33,7 +35,7 @@ from ..format.names import (
     path_at,
 )
 from ..format.path_column import fold
-from ..format.schema import decode_schema, encode_schema, partition_columns
+from ..format.schema import common_type, decode_schema, encode_schema, partition_columns
 from ..log.lookup import files_with
 from ..parallel import AT_ONCE, each_in_parallel
 from ..scalars import value_of
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
         Iterable,
         Iterator,
         Mapping,
-        Sequence,
     )
 
     import pyarrow as pa
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
     from ..log.files import Files
+    from ..log.state import State
     from .columns import Columns
     from .schema_compatibility import OwnSchemas
     from .session import Session
@@ -96,11 +98,13 @@ class Added:
         rows, size_bytes: Of those.
         known: Names of those that were left out, since they are live already.
         bad: Names of those that can't be used, and why.
+        told: Columns that the names of their partitions tell, with their types.
     """
 
     paths: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     bad: list[tuple[str, str]] = field(default_factory=list)
+    told: list[tuple[str, pa.DataType]] = field(default_factory=list)
     rows: int = 0
     size_bytes: int = 0
 
@@ -210,15 +214,17 @@ def new_spots(
     added: Container[str],
     removed: Container[str],
     skip_live: bool,
+    skip_bad: bool,
     own: bool,
 ) -> list[Spot]:
     """Returns where files lie that are to be taken in.
 
     Args:
-        found: Takes the names of those that are live already.
+        found: Takes the names of those that are live already, and of bad ones.
         added, removed: Paths that the transaction has added, and removed, before.
         skip_live: Whether those that are live in this table are left out; else, and in another
             table, the commit judges them.
+        skip_bad: Whether those are left out that a log may not name.
         own: Whether lakelog itself has made these files, below the writer's own `data/`.
     Raises:
         InvalidUrl, InvalidPath, InvalidName, TransactionExpired: One may not be taken in.
@@ -229,7 +235,9 @@ def new_spots(
     for file in files:
         if file.partition != "":
             escape_name(file.partition, "partition")
-        spot = places.of(file)
+        spot = places.of(file) if not skip_bad else _nameable(places, file, found)
+        if spot is None:
+            continue
         if not spot.location and not own:
             raise InvalidPath(
                 f"{file.name} is below the data folder of {session.writer_id}/{session.database}, "
@@ -252,6 +260,15 @@ def new_spots(
         if _may_have_twins(session, spot):
             intent.folds_names = True
     return list(spots.values())
+
+
+def _nameable(places: Spots, file: NewFile, found: Added) -> Spot | None:
+    """Where a file is; None, and it is noted as bad, if a log may not name it."""
+    try:
+        return places.of(file)
+    except (InvalidPath, InvalidUrl) as error:
+        found.bad.append((file.name, error.message))
+        return None
 
 
 def _live(files: Files, table: str, paths: Sequence[str]) -> list[str]:
@@ -346,11 +363,13 @@ def take(
     from ..data.partitioned import with_partition
 
     found = Taken()
+    named = any(isinstance(spot.file.partition_by, Sequence) for spot in spots)
+    known = session.ask(partial(_known_types, table)) if named else {}
     for spot, parsed in zip(spots, read_spots(session, spots), strict=True):
         step()
         if not isinstance(parsed, InvalidParquet):
             add, file = parsed.facts, spot.file
-            encoded = with_partition(parsed.schema, file.partition, file.partition_by)
+            encoded = with_partition(parsed.schema, file.partition, file.partition_by, known)
             brought = (not _is_own(session, table, parsed.meta), encoded.fingerprint)
             found.schemas.setdefault(brought, encoded)
             found.brought.append(brought)
@@ -361,6 +380,16 @@ def take(
         else:
             raise parsed
     return found
+
+
+def _known_types(table: str, state: State) -> dict[str, pa.DataType]:
+    """The types of a table's columns in this log; of a column of several the one they share."""
+    types: dict[str, list[pa.DataType]] = {}
+    for one in state.table_of(table)[1].of_table(table):
+        for column in one.schema:
+            types.setdefault(column.name, []).append(column.type)
+    shared = {name: common_type(kinds) for name, kinds in types.items()}
+    return {name: kind for name, kind in shared.items() if kind is not None}
 
 
 def _is_own(session: Session, table: str, meta: FooterMetadata | None) -> bool:

@@ -315,11 +315,13 @@ class BaseTransaction:
         Args:
             files: Each as for `add`.
             skip_live: Leave out those that are live in the table, or named twice.
-            skip_bad: Leave out those that can't be used as Parquet files.
+            skip_bad: Leave out those that can't be used as Parquet files, or not be named.
             own: They are files that lakelog itself has made below the writer's own `data/`.
             step: Called for each footer.
         Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
         """
+        from ..data.partitioned import told_columns
+
         self._check_open("append")
         self._session.refuse_fenced()
         table = value_of(table)
@@ -328,7 +330,7 @@ class BaseTransaction:
         found, removed = Added(), {name for _, name in self._removed}
         spots = new_spots(
             self._session, self._intent, table, files, found,
-            added=self._added, removed=removed, skip_live=skip_live, own=own,
+            added=self._added, removed=removed, skip_live=skip_live, skip_bad=skip_bad, own=own,
         )  # fmt: skip
         taken = take(self._session, table, spots, skip_bad=skip_bad, step=step)
         schemas, written = adopted(self._columns, self._own, table, taken, refuses=refuses)
@@ -347,7 +349,9 @@ class BaseTransaction:
             self._intent.actions.append(wire.Action(add=add))
             self._added[spot.path] = table
             found.paths.append(spot.path)
-        found.bad, found.rows, found.size_bytes = taken.bad, taken.rows, taken.size_bytes
+        found.bad += taken.bad
+        found.told = told_columns(schemas.values())
+        found.rows, found.size_bytes = taken.rows, taken.size_bytes
         return found
 
     def remove(self, path: str) -> None:

@@ -21,7 +21,7 @@ from ...errors import InvalidPartition, InvalidSchema, UsageError, some_names
 from ..format import compute as pc
 from ..format.columns import array, numbers
 from ..format.names import parse_partition, partition_name
-from ..format.schema import encode_schema, partition_columns
+from ..format.schema import decode_schema, encode_schema, partition_columns
 from ..format.statistics import value_statistics
 from ..scalars import value_of
 from .parquet import row_groups
@@ -236,18 +236,24 @@ def told_by_partition(
     return {name: _value(name, schema.field(name).type, texts, partition) for name in names}
 
 
-def with_partition(schema: pa.Schema, partition: str, partition_by: Any) -> EncodedSchema:
+def with_partition(
+    schema: pa.Schema,
+    partition: str,
+    partition_by: Any,
+    known: Mapping[str, pa.DataType] | None = None,
+) -> EncodedSchema:
     """The schema of a file with those columns that its partition's name tells of, behind its own.
 
     Args:
         schema: As the file has it: what is in the file is not told by a name.
         partition_by: Types by column, or names of columns, whose types are found; None: no columns.
+        known: Types that the table has: of a name whose value fits its own.
     Raises:
         UsageError: Neither.
         InvalidSchema: A type that can't be in a name.
         InvalidPartition: The name doesn't tell a value, or not as its type.
     """
-    kinds = {} if partition_by is None else _kinds(partition_by, partition)
+    kinds = {} if partition_by is None else _kinds(partition_by, partition, known)
     told = {name: kind for name, kind in kinds.items() if name not in schema.names}
     whole = pa.schema([*schema, *(pa.field(name, kind) for name, kind in told.items())])
     encoded = encode_schema(whole, by_partition=told.keys())
@@ -257,10 +263,14 @@ def with_partition(schema: pa.Schema, partition: str, partition_by: Any) -> Enco
     return encoded
 
 
-def _kinds(partition_by: Any, partition: str) -> dict[str, pa.DataType]:
+def _kinds(
+    partition_by: Any, partition: str, known: Mapping[str, pa.DataType] | None = None
+) -> dict[str, pa.DataType]:
     if not isinstance(partition_by, Mapping):
         names = check_columns(partition_by)
-        return infer_types([partition], names)
+        fitting = {name: kind for name, kind in (known or {}).items() if name in names}
+        fitting = {n: kind for n, kind in fitting.items() if _all_fit(n, kind, [partition])}
+        return infer_types([partition], names) | fitting
     for name, kind in partition_by.items():
         if not isinstance(name, str) or not isinstance(kind, pa.DataType):
             raise UsageError(
@@ -293,16 +303,50 @@ def infer_types(partitions: Iterable[str], names: Sequence[str]) -> dict[str, pa
     return {name: _kind(found) for name, found in texts.items()}
 
 
-def told_types(partitions: Iterable[str]) -> dict[str, dict[str, pa.DataType]]:
+def told_types(
+    partitions: Iterable[str],
+    known: Mapping[str, pa.DataType] | None = None,
+    forced: Mapping[str, pa.DataType] | None = None,
+) -> dict[str, dict[str, pa.DataType]]:
     """What names of partitions tell, taken together: by name its columns, with the types that all
-    names that tell of them allow."""
+    names that tell of them allow.
+
+    Args:
+        known: Types that columns have if all their values fit.
+        forced: Types that they have.
+    """
     told = {name: parse_partition(name).keys() for name in set(partitions)}
     columns = {column for columns in told.values() for column in columns}
-    kinds = {
-        column: infer_types([name for name in told if column in told[name]], [column])[column]
-        for column in columns
-    }
+    kinds: dict[str, pa.DataType] = {}
+    for column in columns:
+        names = [name for name in told if column in told[name]]
+        wanted = (forced or {}).get(column)
+        if wanted is None and _all_fit(column, (known or {}).get(column), names):
+            wanted = (known or {})[column]
+        kinds[column] = infer_types(names, [column])[column] if wanted is None else wanted
     return {name: {column: kinds[column] for column in columns} for name, columns in told.items()}
+
+
+def told_columns(schemas: Iterable[EncodedSchema]) -> list[tuple[str, pa.DataType]]:
+    """The columns that names of partitions tell, with their types, of files of some schemas."""
+    found: list[tuple[str, pa.DataType]] = []
+    for encoded in schemas:
+        schema = decode_schema(encoded.message)
+        found += ((name, schema.field(name).type) for name in partition_columns(schema))
+    return found
+
+
+def _all_fit(column: str, kind: pa.DataType | None, partitions: Iterable[str]) -> bool:
+    """Whether a type can be that of all values that names of partitions tell of a column."""
+    if kind is None or pa.types.is_null(kind):
+        return False
+    try:
+        _kinds({column: kind}, "")
+        for partition in partitions:
+            _value(column, kind, parse_partition(partition), partition)
+    except (InvalidPartition, InvalidSchema, UsageError):
+        return False
+    return True
 
 
 def _kind(texts: set[str]) -> pa.DataType:

@@ -169,15 +169,15 @@ _KNOWN: Final = (
 )
 
 
-def parse_types(given: list[str]) -> dict[str, pa.DataType]:
-    """Parse the types of `--type`, by column."""
+def parse_types(given: list[str], option: str = "--type") -> dict[str, pa.DataType]:
+    """Parse the types of an option, by column."""
     types: dict[str, pa.DataType] = {}
     for item in given:
         name, equals, text = item.rpartition("=")
         if not equals or not name:
             raise UsageError(f"{item[:60]!r} is not COLUMN=TYPE", hint=f"TYPE is one of {_KNOWN}")
         if name in types:
-            raise UsageError(f"--type names column {name!r} twice", key=name, hint="Give it once")
+            raise UsageError(f"{option} names column {name!r} twice", key=name, hint="Give it once")
         types[name] = type_named(text)
     return types
 

@@ -293,7 +293,7 @@ def built_told(catalog, monkeypatch):
     """A log whose writer named a partition that doesn't tell the column."""
     from lakelog.catalog.data import partitioned
 
-    def told(schema, partition, by):
+    def told(schema, *_):
         whole = pa.schema([*schema, pa.field("year", pa.int32())])
         return encode_schema(whole, by_partition=["year"])
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
 from lakelog.catalog.format.names import hive_partition
-from lakelog.cli.commands.add import _translated
+from lakelog.cli.inputs.patterns import _translated
 
 
 @pytest.fixture
@@ -46,6 +46,7 @@ def test_a_folder(cli, raw: Path, tmp_path: Path) -> None:
     again = cli("add", lake, "db", "t", raw, "--writer", "W")
     assert again.out == (
         "nothing was committed: there is nothing new\n12 files left out: live already\n"
+        f"1 file left out, by their names: {raw}/notes.txt (a pattern adds any name: 'FOLDER/*')\n"
     )
     pq.write_table(pa.table({"a": [99]}), raw / "year=2026/month=03/new.parquet")
     more = cli("add", lake, "db", "t", raw, "--writer", "W", "-o", "json").json
@@ -113,14 +114,239 @@ def test_a_conflict(cli, raw: Path, tmp_path: Path) -> None:
     assert len(rows(lake)) == 12
 
 
-@pytest.mark.parametrize("inside", ["_delta_log/00.json", ".hoodie/x", "metadata/v1.metadata.json"])
+MARKERS = [
+    "_delta_log/00.json",
+    ".hoodie/x",
+    "metadata/v1.metadata.json",
+    "metadata/00001-x.gz.metadata.json",
+    "snapshot/snapshot-1",
+    "ducklake-0195f2a4-6d3f-7a51-9d3e-1f0a4a5b6c7d.parquet",
+]
+
+
+@pytest.mark.parametrize("inside", MARKERS)
 def test_a_table_of_another_format_is_refused(cli, raw: Path, tmp_path: Path, inside: str) -> None:
     """Files that it has removed lie there still."""
-    (raw / inside).parent.mkdir()
+    (raw / inside).parent.mkdir(exist_ok=True)
     (raw / inside).touch()
     done = cli("add", tmp_path / "lake", "db", "t", raw, "--writer", "W")
     assert done.code == 2
     assert "table of another format" in done.err
+
+
+@pytest.mark.parametrize("inside", [name for name in MARKERS if not name.startswith("ducklake")])
+@pytest.mark.parametrize(
+    "named",
+    [
+        "year=2026",
+        "year=2026/month=01",
+        "year=2026/month=01/*.parquet",
+        "*/*/part-1.parquet",
+        "../link",
+    ],
+)
+def test_a_part_of_such_a_table_is_refused(
+    cli, raw: Path, tmp_path: Path, inside: str, named: str
+) -> None:
+    (raw / inside).parent.mkdir(exist_ok=True)
+    (raw / inside).touch()
+    (tmp_path / "link").symlink_to(raw / "year=2026/month=02")
+    done = cli("add", tmp_path / "lake", "db", "t", raw / named, "--writer", "W")
+    assert done.code == 2
+    assert "table of another format" in done.err
+    assert inside in done.err
+    one = raw / "year=2026/month=01/part-0.parquet"
+    assert cli("add", tmp_path / "lake", "db", "t", one, "--writer", "W").code == 0
+
+
+def test_a_log_of_another_lake_is_refused(cli, raw: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    cli("write", lake, "db", "t", raw / "year=2026/month=01/part-0.parquet", "--writer", "W")
+    done = cli("add", tmp_path / "other", "db", "t", lake / "W/db/data", "--writer", "W")
+    assert done.code == 2
+    assert "lakelog catalog" in done.err
+
+
+@pytest.mark.parametrize("name", ["no", "b.parquet"])
+def test_a_link_to_nothing(cli, raw: Path, tmp_path: Path, name: str) -> None:
+    link = raw / "year=2026/broken.parquet"
+    link.symlink_to(tmp_path / name)
+    done = cli("add", tmp_path / "lake", "db", "t", raw, "--writer", "W")
+    assert done.code == 3
+    assert f"{link} is a link to {tmp_path / name}, which is not there" in done.err
+    skipped = cli("add", tmp_path / "lake", "db", "t", raw, "--writer", "W", "--skip-bad")
+    assert skipped.code == 0
+    assert str(link) in skipped.out
+
+
+def test_names_without_an_ending_are_counted(cli, tmp_path: Path) -> None:
+    folder = tmp_path / "hive"
+    folder.mkdir()
+    names = ["a.parquet", "b.pq", "000000_0", "part.parquet.snappy", "C.PARQUET"]
+    for name in names:
+        pq.write_table(pa.table({"n": [1]}), folder / name)
+    (folder / "_SUCCESS").touch()
+    done = cli("add", tmp_path / "lake", "db", "t", folder, "--writer", "W")
+    assert "3 files left out, by their names: " in done.out
+    assert f"{folder}/000000_0, " in done.out
+    found = cli("add", tmp_path / "lake", "db", "t", folder, "--writer", "W", "-o", "json").json
+    assert found["ignored"] == 3
+    assert len(found["ignored_files"]) == 3
+    cli("add", tmp_path / "lake", "db", "t", f"{folder}/*0_0", "--writer", "W")
+    assert len(rows_of(tmp_path / "lake")) == 3
+
+
+def rows_of(lake: Path) -> list[dict[str, object]]:
+    return open_catalog(str(lake)).snapshot("db").to_arrow("t").to_pylist()
+
+
+# --- Types of the columns that folders name -------------------------------------------------------
+
+
+def folder(tmp_path: Path, *names: str) -> Path:
+    """A new folder with a file in each of these below it."""
+    top = tmp_path / f"in{len(list(tmp_path.iterdir()))}"
+    for number, name in enumerate(names):
+        (top / name).mkdir(parents=True)
+        pq.write_table(pa.table({"n": [number]}), top / name / f"{number}.parquet")
+    return top
+
+
+NULL = "k=__HIVE_DEFAULT_PARTITION__"
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "values"),
+    [
+        (["k=09", "k=10"], pa.string(), ["09", "10"]),
+        (["k=10", "k=09"], pa.int64(), [10, 9]),
+        (["k=7", NULL], pa.int64(), [7, None]),
+        (["k=a", NULL], pa.string(), ["a", None]),
+        (["k=x", "k=5"], pa.string(), ["x", "5"]),
+        (["k=2024-01-31", "k=2024-02-01"], pa.date32(), None),
+    ],
+)
+@pytest.mark.parametrize("writer", ["W", "V"])
+def test_the_table_says_the_type(cli, tmp_path: Path, names, kind, values, writer: str) -> None:
+    lake = tmp_path / "lake"
+    for name, who in zip(names, ("W", writer), strict=True):
+        assert cli("add", lake, "db", "t", folder(tmp_path, name), "--writer", who).code == 0
+    found = open_catalog(str(lake)).snapshot("db").to_arrow("t")["k"]
+    assert found.type == kind
+    if values is not None:
+        assert sorted(map(str, found.to_pylist())) == sorted(map(str, values))
+
+
+@pytest.mark.parametrize("writer", ["W", "V"])
+def test_a_type_that_the_table_has_not_is_refused(cli, tmp_path: Path, writer: str) -> None:
+    lake = tmp_path / "lake"
+    assert cli("add", lake, "db", "t", folder(tmp_path, "k=5"), "--writer", "W").code == 0
+    done = cli("add", lake, "db", "t", folder(tmp_path, "k=x"), "--writer", writer)
+    assert done.code == 4
+    assert "--partition-type" in done.err
+    assert cli("scan", lake, "db", "t").code == 0
+
+
+def test_names_alone_in_python_have_the_types_of_the_table(tmp_path: Path) -> None:
+    catalog = open_catalog(str(tmp_path / "lake"))
+    top = folder(tmp_path, "k=10", "k=09", NULL)
+    with catalog.writer("W", "db") as writer:
+        for number, name in enumerate(("k=10", "k=09", NULL)):
+            with writer.transaction() as tx:
+                tx.add("t", top / name / f"{number}.parquet", name, partition_by=["k"])
+    found = catalog.snapshot("db").to_arrow("t")["k"]
+    assert (found.type, found.to_pylist()) == (pa.int64(), [10, 9, None])
+
+
+def test_an_option_says_the_type(cli, tmp_path: Path) -> None:
+    lake, first = tmp_path / "lake", folder(tmp_path, NULL, "k=09")
+    alone = folder(tmp_path, NULL)
+    refused = cli("add", lake, "db", "t", alone, "--writer", "W")
+    assert refused.code == 2
+    assert "--partition-type" in refused.err
+    typed = ("--writer", "W", "--partition-type", "k=int")
+    assert cli("add", lake, "db", "t", alone, *typed).code == 0
+    assert cli("add", lake, "db", "t", first, *typed).code == 0
+    found = open_catalog(str(lake)).snapshot("db").to_arrow("t")["k"]
+    assert (found.type, sorted(map(str, found.to_pylist()))) == (pa.int64(), ["9", "None", "None"])
+    other = cli("add", lake, "db", "t", first, "--writer", "W", "--partition-type", "j=int")
+    assert other.code == 2
+    assert "No folder names a value of 'j'" in other.err
+    misfit = cli("add", lake, "db", "u", first, "--writer", "W", "--partition-type", "k=date")
+    assert misfit.code == 2
+
+
+def test_a_column_in_the_file_counts(cli, tmp_path: Path) -> None:
+    """What its folder says of it is nothing to the table."""
+    lake, top = tmp_path / "lake", tmp_path / "raw"
+    for number, name in enumerate(("day=2024-01-01", "day=x")):
+        (top / name).mkdir(parents=True)
+        pq.write_table(pa.table({"day": [number]}), top / name / "a.parquet")
+        assert cli("add", lake, "db", "t", top / name, "--writer", "W").code == 0
+    assert rows_of(lake) == [{"day": 0}, {"day": 1}]
+
+
+# --- Keys of buckets ------------------------------------------------------------------------------
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("key", ["a//b.parquet", "deep//", "p=1#2/f.parquet", "p=1?2/f.parquet"])
+def test_keys_that_no_folder_has(cli, tmp_path: Path, moto, monkeypatch, key: str) -> None:
+    import s3fs
+
+    bucket, files = moto.make_bucket(), s3fs.S3FileSystem(**moto.storage_options)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"n": [1]}), sink)
+    body = sink.getvalue().to_pybytes()
+    for name in ("good.parquet", key):
+        files.call_s3("put_object", Bucket=bucket, Key=f"raw/{name}", Body=body)
+    options = json.dumps({f"s3://{bucket}": moto.storage_options})
+    monkeypatch.setenv("LAKELOG_LOCATION_OPTIONS", options)
+    lake, pattern = tmp_path / "lake", f"s3://{bucket}/raw"
+    if not key.endswith("/"):
+        refused = cli("add", lake, "db", "t", pattern, "--writer", "W")
+        assert refused.code == 2
+        assert key in refused.err
+    done = cli("add", lake, "db", "t", pattern, "--writer", "W", "--skip-bad", "-o", "json")
+    assert (done.code, done.json["added"]) == (0, 1)
+    assert [one["file"] for one in done.json["bad_files"]] == (
+        [] if key.endswith("/") else [f"s3://{bucket}/raw/{key}"]
+    )
+
+
+@pytest.mark.s3
+def test_a_partition_of_a_delta_table_in_a_bucket(cli, tmp_path: Path, moto, monkeypatch) -> None:
+    import s3fs
+
+    bucket, files = moto.make_bucket(), s3fs.S3FileSystem(**moto.storage_options)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"n": [1]}), sink)
+    for top in ("delta", "plain"):
+        files.pipe(f"{bucket}/{top}/k=1/a.parquet", sink.getvalue().to_pybytes())
+    files.pipe(f"{bucket}/delta/_delta_log/00000000000000000000.json", b"{}")
+    options = json.dumps({f"s3://{bucket}": moto.storage_options})
+    monkeypatch.setenv("LAKELOG_LOCATION_OPTIONS", options)
+    for pattern, code in (
+        ("delta/k=1", 2),
+        ("delta/k=*/*.parquet", 2),
+        ("*/k=1/*.parquet", 2),
+        ("plai*/k=1/*.parquet", 0),
+        ("plain", 0),
+        ("delta/k=1/a.parquet", 0),
+    ):
+        done = cli("add", tmp_path / "lake", "db", "t", f"s3://{bucket}/{pattern}", "--writer", "W")
+        assert done.code == code, pattern
+
+
+@pytest.mark.s3
+def test_a_local_file_in_a_catalog_on_s3(cli, raw: Path, moto, monkeypatch) -> None:
+    url = f"s3://{moto.make_bucket()}/lake"
+    monkeypatch.setenv("LAKELOG_STORAGE_OPTIONS", json.dumps(dict(moto.storage_options)))
+    for name in (raw, f"file://{raw}/year=2026/month=01/part-0.parquet"):
+        done = cli("add", url, "db", "t", name, "--writer", "W")
+        assert done.code == 2
+        assert "--allow-local" in done.err
+    assert cli("add", url, "db", "t", raw, "--writer", "W", "--allow-local").code == 0
 
 
 def test_a_lake_is_refused(cli, raw: Path, tmp_path: Path) -> None:
