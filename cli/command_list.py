@@ -40,14 +40,14 @@ class Entry:
         module: The module in `commands`.
         summary: What it does, in a few words.
         group: Heading in the overview.
-        pandas: It may import pandas, which Spark does.
+        starts_spark: Whether it does, with whatever arguments.
     """
 
     name: str
     module: str
     summary: str
     group: str
-    pandas: bool = False
+    starts_spark: bool = False
 
     def load(self) -> Command:
         """Import the command."""
@@ -96,7 +96,7 @@ _GROUPS: Final = {
     ),
 }
 COMMANDS: Final = tuple(
-    Entry(name, module, summary, group, pandas=name == "demo")
+    Entry(name, module, summary, group, starts_spark=name == "demo")
     for group, rows in _GROUPS.items()
     for name, module, summary in rows
 )

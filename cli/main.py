@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from .. import __version__
 from . import errors, options
 from .command_list import COMMANDS, find
+from .engines import SPARK
 from .parser import command_parser, name_only
 
 if TYPE_CHECKING:
@@ -57,11 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             errors.show_warnings(redact)
             _tolerate_any_encoding()
-            if argv is None:
-                entry = find(sys.argv[1]) if len(sys.argv) > 1 else None
-                if entry is None or not entry.pandas:
-                    _do_without_pandas()
-            code = _run(list(sys.argv[1:] if argv is None else argv), redact)
+            given = list(sys.argv[1:] if argv is None else argv)
+            code = _run(given, redact, own_process=argv is None)
             sys.stdout.flush()
             return code
     except BrokenPipeError:
@@ -78,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return errors.report(error, redact)
 
 
-def _run(argv: list[str], redact: errors.Redactor) -> int:
+def _run(argv: list[str], redact: errors.Redactor, *, own_process: bool) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         entry = find(argv[1]) if len(argv) > 1 else None
         sys.stdout.write(overview() if entry is None else command_parser(entry).format_help())
@@ -95,6 +93,8 @@ def _run(argv: list[str], redact: errors.Redactor) -> int:
         sys.stdout.write(parser.format_help())
         return 0
     args = parser.read(rest)
+    if own_process and not (entry.starts_spark or getattr(args, "engine", None) == SPARK):
+        _do_without_pandas()
     errors.running().quiet = getattr(args, "quiet", False)
     args.storage_options = options.storage_options(getattr(args, "option", None) or [])
     redact.learn(args.storage_options)
@@ -105,7 +105,7 @@ def _do_without_pandas() -> None:
     """Make `import pandas` fail, in a process that is the command's own.
 
     pyarrow imports pandas, if it is installed, as soon as it turns a list into an array: that would
-    be half of a command's time, and no command uses it.
+    be half of a command's time, and nothing uses it but Spark.
     """
     sys.meta_path.insert(0, _NoPandas())
 

@@ -7,6 +7,8 @@ grouped, seeded and watched is in `running/`.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 sys.path.append(str(Path(__file__).resolve().parent / "running"))
 pytest_plugins = ["repeat", "turns", "order", "slow"]
+ROOT = Path(__file__).resolve().parents[1]
+LEFT_OUT = shutil.ignore_patterns(
+    ".*", "__pycache__", "build", "dist", "*.egg-info", "demo-lake", "node_modules"
+)
 # A JVM that ends within minutes compiles in vain what would be quick later: half of Spark's time.
 # Nor need it verify Spark's own classes, or grow its heap step by step.
 os.environ.setdefault(
@@ -51,3 +57,15 @@ def rclone_s3() -> Iterator[S3Server]:
     """S3 that ignores put-if-absent; the same attributes as `moto`."""
     with rclone_s3_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory) -> Path:
+    """Built from a copy, so that nothing is left in the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT, folder / "source", ignore=LEFT_OUT)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    argv = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder]
+    subprocess.run([*argv, folder / "source"], check=True, capture_output=True)
+    [built] = folder.glob("*.whl")
+    return built

@@ -48,6 +48,7 @@ IN_THIRDS = (
     "tests/hostile/test_references_in_store.py",
     "tests/hostile/test_signed_in_store.py",
     "tests/keys/test_keys.py",
+    "tests/layout/test_extras.py",
     "tests/model/test_model.py",
     "tests/rebuild/test_footer_pool.py",
     "tests/rebuild/test_salvage.py",

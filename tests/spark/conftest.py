@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lakelog.testing.known_files import KnownFile
     from pyspark.sql import SparkSession
-
-ROOT = Path(__file__).resolve().parents[2]
-LEFT_OUT = shutil.ignore_patterns(
-    ".*", "__pycache__", "build", "dist", "*.egg-info", "demo-lake", "node_modules"
-)
 
 
 @pytest.fixture(scope="session")
@@ -82,15 +75,3 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     started = Processes(tmp_path)
     yield started
     started.kill_all()
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory) -> Path:
-    """Built from a copy, so that nothing is left in the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT, folder / "source", ignore=LEFT_OUT)
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
-    argv = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder]
-    subprocess.run([*argv, folder / "source"], check=True, capture_output=True)
-    [built] = folder.glob("*.whl")
-    return built
