@@ -9,8 +9,9 @@ import json
 import re
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -19,12 +20,13 @@ from .engines.duck import HIDDEN, Failures, make_views
 from .engines.source import package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from .engines.bare import BareFiles
     from .engines.source import Source
     from .snapshot import Snapshot
 
+_T = TypeVar("_T")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _TAKEN: Final = frozenset({"memory", "main", "temp", "system", "information_schema", "pg_catalog"})
 _MANY: Final = 100
@@ -51,6 +53,7 @@ class SqlSession:
         self._failures = Failures()
         self._bare: list[BareFiles] = []
         self._sealed = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lakelog-sql")
         self._folder = tempfile.mkdtemp(prefix="lakelog-sql-")
         try:
             self._connection: Any = duckdb.connect(
@@ -73,6 +76,7 @@ class SqlSession:
 
     def close(self) -> None:
         """Drop all views, and the temporary folder."""
+        self._thread.shutdown(wait=False)
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -163,7 +167,9 @@ class SqlSession:
         """The rows of one statement, as a stream; nothing but the views can be read.
 
         Raises:
-            InvalidQuery: DuckDB refuses it, or what it does while rows are read.
+            InvalidQuery: DuckDB refuses it, or what it does while rows are read; or it is a
+                statement that would change something.
+            KeyboardInterrupt: It was interrupted; the session goes on.
         """
         duckdb = package("duckdb")
         if not self._sealed:
@@ -177,10 +183,8 @@ class SqlSession:
                     f"These are {len(statements)} statements" if statements else "There is no SQL",
                     hint="Give one, such as SELECT * FROM a_table",
                 )
-            self._look_ahead(query)
-            self._failures.first = None
-            found = self._connection.sql(query)
-            rows = None if found is None else found.to_arrow_reader(_BATCH_ROWS)
+            _refuse_change(statements[0])
+            rows = self._interruptible(lambda: self._reader(query))
         except (duckdb.Error, pa.ArrowException) as error:
             raise self._typed(error, self._place(error, query)) from error
         if rows is None:
@@ -188,10 +192,28 @@ class SqlSession:
         schema = pa.schema([f.with_name(n) for f, n in zip(rows.schema, _once(rows.schema.names))])
         return pa.RecordBatchReader.from_batches(schema, self._checked(rows, schema))
 
+    def _reader(self, query: str) -> pa.RecordBatchReader | None:
+        """Runs a query; None for a statement that gives no rows."""
+        self._look_ahead(query)
+        self._failures.first = None
+        found = self._connection.sql(query)
+        return None if found is None else found.to_arrow_reader(_BATCH_ROWS)
+
+    def _interruptible(self, call: Callable[[], _T]) -> _T:
+        """What a call of DuckDB gives. It runs in another thread, and an interrupt ends it: DuckDB
+        itself looks for one between its tasks only, which may last."""
+        done = self._thread.submit(call)
+        try:
+            return done.result()
+        except KeyboardInterrupt:
+            self._connection.interrupt()
+            wait([done])
+            raise
+
     def _checked(self, rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         duckdb = package("duckdb")
         try:
-            for batch in rows:
+            while (batch := self._interruptible(lambda: next(rows, None))) is not None:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise self._typed(error, _place(str(error))) from error
@@ -210,6 +232,38 @@ class SqlSession:
         except package("duckdb").Error as again:
             return _place(str(again), lines_before=1)
         return ""
+
+
+_READING: Final = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "CALL", "MULTI"})
+_WRITE: Final = "`lakelog write` adds and replaces rows"
+_COMMANDS: Final = {
+    "INSERT": _WRITE,
+    "COPY": f"{_WRITE}; --output parquet > FILE takes them out",
+    "EXPORT": "--output parquet > FILE takes rows out",
+    "UPDATE": "`lakelog write --overwrite --where` replaces rows, tx.upsert does by key",
+    "MERGE_INTO": "tx.upsert replaces rows by key; Spark runs MERGE",
+    "DELETE": "`lakelog delete` deletes rows",
+    "CREATE": "the first `lakelog write` to a table makes it",
+    "DROP": "`lakelog drop` takes a table out",
+    "ALTER": "`lakelog evolve` changes columns",
+    "ATTACH": "--also adds another point in time",
+    "TRANSACTION": "all statements see one point in time, --as-of",
+    "VACUUM": "`lakelog checkpoint`, `prune` and `gc` are for upkeep",
+    "CHECKPOINT": "`lakelog checkpoint` makes one",
+}
+
+
+def _refuse_change(statement: Any) -> None:
+    """Raises `InvalidQuery` for a statement that would change something, were it DuckDB's."""
+    kind, text = statement.type.name, statement.query.strip()
+    if kind == "CALL" and not text.lower().startswith("call"):
+        kind = "CHECKPOINT"
+    if kind not in _READING:
+        command = _COMMANDS.get(kind)
+        raise InvalidQuery(
+            f"SQL only reads here, and this is {kind.replace('_', ' ')}",
+            hint=f"Nothing was changed. {f'Instead: {command}' if command else 'Give a SELECT'}",
+        )
 
 
 def _words(plan: Any) -> Iterator[str]:

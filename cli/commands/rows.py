@@ -157,7 +157,7 @@ _HELP: Final = """\
 A statement ends with ; and may take several lines. The Tab key completes names.
 .tables       list the tables     .help    print this text
 .mode FORM    text, json, jsonl or csv for what follows
-.quit         leave, as Ctrl-D does; Ctrl-C discards what was typed"""
+.quit         leave, as Ctrl-D does; Ctrl-C ends a query, or discards what was typed"""
 _MODES: Final = ("text", "json", "jsonl", "csv")
 
 
@@ -196,8 +196,8 @@ that one query compares two points in time.
 Columns and conditions of the query reach the log's statistics: files that can't hold such rows are
 not read. Some local tables are read by DuckDB itself, after a check against the log. Memory stays
 within --memory, and what doesn't fit goes to temporary files; rows are printed as they arrive.
-SQL sees the tables and nothing else, neither other files nor the network. Times are in UTC; json
-holds the token of what was read. With - the SQL is read from stdin: < report.sql""",
+SQL only reads, and sees the tables and nothing else, neither other files nor the network. Times are
+in UTC; json holds the token of what was read. With - the SQL is read from stdin: < report.sql""",
     """
 lakelog query s3://lake/catalog weather "SELECT origin, max(temp) FROM hourly GROUP BY origin"
 lakelog query ./catalog weather "SELECT count(*) FROM hourly" --as-of 2013-06-30T00:00Z
@@ -260,6 +260,9 @@ class Shell:
         if not self._typed.strip() and text.strip().startswith("."):
             self._command(*text.split())
             return
+        if not self._typed.strip() and text.strip().rstrip(";").lower() in ("exit", "quit"):
+            self.done = True
+            return
         self._typed += text + "\n"
         if text.rstrip().endswith(";"):
             self.run(whole=False)
@@ -293,6 +296,8 @@ class Shell:
         elif name == ".mode" and len(rest) == 1 and rest[0] in _MODES:
             self._form = rest[0]
         else:
+            if name != ".help":
+                output.line(f"There is no {' '.join((name, *rest))}")
             output.line(_HELP)
 
 
@@ -319,6 +324,7 @@ def _run_interactive(shell: Shell, words: Callable[[], Iterable[str]]) -> None:
             except KeyboardInterrupt:
                 output.line()
                 shell.forget()
+                errors.to_stderr("lakelog: interrupted\n")
             except LakelogError as error:
                 errors.note_error(error)
     finally:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import lakelog
 import pyarrow as pa
@@ -95,6 +96,26 @@ def test_an_interrupt_ends_quietly(tmp_path):
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
     assert err == "lakelog: interrupted\n"
+
+
+@pytest.mark.parametrize("source", ["range(300_000)", "t"])
+def test_an_interrupt_ends_a_query(tmp_path, source):
+    with (
+        lakelog.open_catalog(str(tmp_path)).writer("W", "db") as writer,
+        writer.transaction() as tx,
+    ):
+        tx.write("t", pa.table({"range": range(300_000)}))
+    sql = f"select count(*) from {source} a, {source} b, {source} c where a.range*b.range % 7 = 1"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "lakelog", "query", str(tmp_path), "db", sql],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(4)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, "", "lakelog: interrupted\n")
 
 
 def test_a_terminal_that_can_not_show_a_name(tmp_path):

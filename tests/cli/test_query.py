@@ -156,6 +156,59 @@ def test_sql_sees_the_tables_and_nothing_else(query, tmp_path, sql):
     assert list(tmp_path.iterdir()) == [file]
 
 
+CHANGES = {
+    "CREATE TABLE x AS FROM hourly": "`lakelog write`",
+    "CREATE OR REPLACE VIEW hourly AS SELECT 1": "`lakelog write`",
+    "CREATE MACRO f(x) AS x": "",
+    "DROP VIEW hourly": "`lakelog drop`",
+    "ALTER VIEW hourly RENAME TO h": "`lakelog evolve`",
+    "INSERT INTO hourly VALUES (2)": "`lakelog write`",
+    "UPDATE hourly SET temp = 1": "--overwrite",
+    "DELETE FROM hourly": "`lakelog delete`",
+    "TRUNCATE hourly": "`lakelog delete`",
+    "MERGE INTO hourly USING hourly AS h ON true WHEN MATCHED THEN DELETE": "upsert",
+    "COPY hourly TO 'x.csv'": "--output",
+    "COPY hourly FROM 'x.csv'": "`lakelog write`",
+    "ATTACH ':memory:' AS z": "--also",
+    "BEGIN": "--as-of",
+    "COMMIT": "--as-of",
+    "VACUUM": "`gc`",
+    "ANALYZE": "`gc`",
+    "CHECKPOINT": "`lakelog checkpoint`",
+    "FORCE CHECKPOINT": "`lakelog checkpoint`",
+    "PREPARE p AS SELECT 1": "SELECT",
+    "INSTALL httpfs": "",
+}
+
+
+@pytest.mark.parametrize("sql", CHANGES)
+def test_sql_that_would_change_something_is_refused(query, sql):
+    found = query(f" -- a note\n{sql}")
+    assert found.code == 2
+    assert found.out == ""
+    assert "SQL only reads here" in found.err
+    assert CHANGES[sql] in found.err
+
+
+READS = [
+    "SHOW TABLES",
+    "DESCRIBE hourly",
+    "SUMMARIZE hourly",
+    "EXPLAIN FROM hourly",
+    "TABLE hourly",
+    "VALUES (1)",
+    "PRAGMA table_info('hourly')",
+    "CALL pragma_version()",
+    "PIVOT hourly ON origin USING count(*)",
+    "WITH h AS (FROM hourly) SELECT count(*) FROM h",
+]
+
+
+@pytest.mark.parametrize("sql", READS)
+def test_statements_that_read(query, sql):
+    assert query(sql).code == 0
+
+
 def test_errors_of_the_store_keep_their_exit_codes(cli, own_weather):
     for path in Path(own_weather).glob("JFK/weather/data/*/stations/*"):
         path.unlink()

@@ -41,6 +41,11 @@ def test_a_script(shell):
     assert lines[-4:] == ["y", "2", "n", "3"]
 
 
+ENDLESS = (
+    "select count(*) from hourly, range(9000000) a, range(9000000) b where a.range*b.range % 7 = 1"
+)
+
+
 def test_the_first_error_ends_a_script(shell):
     found = shell("select 1 as a;\nselect nope from hourly;\nselect 2 as b;\n", "-o", "csv")
     assert found.code == 2
@@ -49,6 +54,14 @@ def test_the_first_error_ends_a_script(shell):
     assert shell("select 'no end").code == 2
     assert shell(".quit\nselect nope;").code == 0
     assert ".mode" in shell(".mode parquet\n").out
+
+
+def test_words_that_leave(shell):
+    for word in ("exit", "QUIT", "quit;", ".quit"):
+        found = shell(f"select 1 as a;\n{word}\nselect nope;\n", "-o", "csv")
+        assert (found.code, found.out) == (0, "a\n1\n")
+    assert "There is no .foo bar\n" in shell(".foo bar\n").out
+    assert "There is no" not in shell(".help\n").out
 
 
 class Terminal:
@@ -105,6 +118,11 @@ def test_a_person_at_a_terminal(weather, tmp_path, monkeypatch):
     person.until("...> ")
     person.type("\x03")
     person.until("lakelog> ", again="\x03")
+    person.type(f"{ENDLESS};\n")
+    person.until("= 1;")
+    time.sleep(1)  # and it runs
+    person.type("\x03")
+    assert "fault" not in person.until("lakelog> ", again="\x03")
     person.type("select 8 as only;\n")
     assert re.search(r"only\s+8", person.until("lakelog> "))
     person.type("\x04")
