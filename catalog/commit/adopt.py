@@ -346,6 +346,7 @@ def take(
     spots: Sequence[Spot],
     *,
     skip_bad: bool,
+    statistics: bool,
     step: Callable[[], None],
 ) -> Taken:
     """Read the footers of files.
@@ -353,6 +354,7 @@ def take(
     Args:
         table: That they are to come to.
         skip_bad: Whether those that can't be used are left out, or the first is an error.
+        statistics: Whether the statistics in the footers count.
         step: Called for each.
     Raises:
         InvalidParquet: A file that can't be used.
@@ -369,6 +371,9 @@ def take(
         step()
         if not isinstance(parsed, InvalidParquet):
             add, file = parsed.facts, spot.file
+            if not statistics:
+                for group in add.row_groups:
+                    group.ClearField("columns")
             encoded = with_partition(parsed.schema, file.partition, file.partition_by, known)
             brought = (not _is_own(session, table, parsed.meta), encoded.fingerprint)
             found.schemas.setdefault(brought, encoded)

@@ -268,6 +268,7 @@ class BaseTransaction:
         partition_by: Mapping[str, pa.DataType] | Sequence[str] | None = None,
         clock: tuple[int, int] | None = None,
         on_conflict: Literal["raise", "allow"] = "raise",
+        statistics: bool = True,
     ) -> None:
         """Adds an existing Parquet file of somebody else's as it is, where it is stored. Nothing is
         copied.
@@ -281,6 +282,8 @@ class BaseTransaction:
             partition_by: Columns that the file lacks and `partition`, as `year=2026/month=11`,
                 tells of: types by name, or names alone (docs/writing.md, "Partitions").
             on_conflict: As for `write`.
+            statistics: Whether readers skip the file by the statistics in its footer. False for a
+                file whose writer got them wrong.
         Raises:
             SchemaConflict: As for `write`.
             InvalidName: A table or partition name that can't be.
@@ -295,7 +298,10 @@ class BaseTransaction:
         """
         name = os.fspath(path) if isinstance(path, os.PathLike) else value_of(path)
         file = NewFile(name, value_of(partition), partition_by=partition_by)
-        self.add_all(table, [file], clock=clock, on_conflict=on_conflict, skip_live=False)
+        self.add_all(
+            table, [file],
+            clock=clock, on_conflict=on_conflict, statistics=statistics, skip_live=False,
+        )  # fmt: skip
 
     def add_all(
         self,
@@ -306,6 +312,7 @@ class BaseTransaction:
         on_conflict: Literal["raise", "allow"] = "raise",
         skip_live: bool = True,
         skip_bad: bool = False,
+        statistics: bool = True,
         own: bool = False,
         step: Callable[[], None] = lambda: None,
     ) -> Added:
@@ -316,6 +323,7 @@ class BaseTransaction:
             files: Each as for `add`.
             skip_live: Leave out those that are live in the table, or named twice.
             skip_bad: Leave out those that can't be used as Parquet files, or not be named.
+            statistics: As for `add`.
             own: They are files that lakelog itself has made below the writer's own `data/`.
             step: Called for each footer.
         Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
@@ -332,7 +340,9 @@ class BaseTransaction:
             self._session, self._intent, table, files, found,
             added=self._added, removed=removed, skip_live=skip_live, skip_bad=skip_bad, own=own,
         )  # fmt: skip
-        taken = take(self._session, table, spots, skip_bad=skip_bad, step=step)
+        taken = take(
+            self._session, table, spots, skip_bad=skip_bad, statistics=statistics, step=step
+        )
         schemas, written = adopted(self._columns, self._own, table, taken, refuses=refuses)
         named = name_locations(self._session, taken.locations, self._locations)
         new = [one for schema in schemas.values() for one in self._unknown(table, schema)]

@@ -129,7 +129,7 @@ def _judged(
         found = row_filter(wanted, schemas, table, decides=False)
     except InvalidPredicate:  # of a type that predicates don't have
         return everyone
-    return kept_files(facts, found)
+    return kept_files(facts, found, proven=True)
 
 
 def rows_with_keys(store: Store, found: KeyMatches, keys: pa.Table) -> list[np.ndarray]:

@@ -18,7 +18,6 @@ from ...errors import InvalidSchema, UsageError, some_names
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema, plain
 from ..format.statistics import (
-    Exactness,
     column_statistics,
     encode_floats,
     fit,
@@ -116,6 +115,7 @@ def file_facts(
     size_bytes: int,
     *,
     fingerprint: bytes,
+    is_foreign: bool = False,
     statistics: bool = True,
 ) -> wire.Add:
     """What the log keeps of a Parquet file: size, rows, footer length, schema fingerprint,
@@ -129,6 +129,7 @@ def file_facts(
         schema: The file's Arrow schema with the ids of columns.
         size_bytes: Of the whole file.
         fingerprint: Of the schema, as the log keeps it.
+        is_foreign: Whether another program than lakelog wrote the file.
     """
     add = wire.Add(
         size_bytes=size_bytes,
@@ -138,30 +139,15 @@ def file_facts(
     )
     if not statistics:
         return add
-    by_arrow = str(metadata.created_by).startswith("parquet-cpp-arrow")
-    typed = b"ARROW:schema" in (metadata.metadata or {})
+    foreign = str(metadata.created_by or "") if is_foreign else None
     leaves = _primitive_leaves(metadata, schema)
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         entry = add.row_groups.add(row_count=group.num_rows)
         for leaf, position, field, column in leaves:
-            exact = _exactness(field.type, by_arrow=by_arrow, typed=typed)
             chunk = group.column(leaf)
-            entry.columns.append(column_statistics(chunk, column, position, field, exact=exact))
+            entry.columns.append(column_statistics(chunk, column, position, field, foreign=foreign))
     return add
-
-
-def _exactness(kind: pa.DataType, *, by_arrow: bool, typed: bool) -> Exactness:
-    """How far bounds in a footer are values of the column.
-
-    Arrow's writer takes those of a dictionary array over the whole dictionary, and without its own
-    schema in the file nobody knows which columns were such arrays. Others may truncate long
-    strings without saying so.
-    """
-    if by_arrow:
-        plain = typed and not pa.types.is_dictionary(kind)
-        return Exactness.ALL if plain else Exactness.NONE
-    return Exactness.NUMBERS
 
 
 def _primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, pa.Field, Any]]:

@@ -11,7 +11,6 @@ import json
 import math
 import re
 import struct
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from ..wire import lakelog_transaction_pb2 as wire
 from . import compute as pc
+from .foreign_statistics import bounds_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,14 +33,6 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _DECIMAL: Final = re.compile(r"decimal128\(38, (?P<scale>-?\d+)\)")
 _TIMESTAMP: Final = re.compile(r"timestamp\[(?P<unit>s|ms|us|ns)(?P<zone>, tz=UTC)?\]")
-
-
-class Exactness(Enum):
-    """Which bounds in a file's footer are values of the column, and not only bounds."""
-
-    NONE = 0
-    NUMBERS = 1
-    ALL = 2
 
 
 def bound_type(kind: pa.DataType) -> pa.DataType | None:
@@ -159,7 +151,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def column_statistics(
-    chunk: Any, column: Any, position: int, field: pa.Field, *, exact: Exactness
+    chunk: Any, column: Any, position: int, field: pa.Field, *, foreign: str | None
 ) -> wire.ColumnStatistics:
     """What the log keeps of one column chunk.
 
@@ -168,11 +160,11 @@ def column_statistics(
         column: pyarrow ColumnSchema of the same column.
         position: Of the column among the schema's top-level fields.
         field: The Arrow field.
-        exact: Which bounds of the file's writer are known to be values of the column.
+        foreign: The program that wrote the file, as its footer names it; None: lakelog.
     """
     result = wire.ColumnStatistics(column=position)
     found = chunk.statistics if chunk.is_stats_set else None
-    if found is not None and found.has_null_count:
+    if found is not None and found.has_null_count and foreign is None:
         result.null_count = found.null_count
     if chunk.bloom_filter_offset is not None:
         result.bloom_offset = chunk.bloom_filter_offset
@@ -180,6 +172,8 @@ def column_statistics(
             result.bloom_bytes = chunk.bloom_filter_length
     kind = bound_type(field.type)
     if found is None or kind is None or not found.has_min_max:
+        return result
+    if foreign is not None and not bounds_count(foreign, column.physical_type, kind):
         return result
     try:
         low = _raw_bound(found, "min", column, kind)
@@ -193,17 +187,36 @@ def column_statistics(
         pa.ArrowException,
     ):
         return result
+    if foreign is not None and low == high == b"":
+        return result  # of a writer that keeps none
+    _put_bounds(result, low, high, kind, is_foreign=foreign is not None)
+    # Arrow takes the bounds of a dictionary array over the whole dictionary.
+    if foreign is not None or pa.types.is_dictionary(field.type):
+        result.min_exact = result.max_exact = False
+    return result
+
+
+def _put_bounds(
+    result: wire.ColumnStatistics,
+    low: bytes | None,
+    high: bytes | None,
+    kind: pa.DataType,
+    *,
+    is_foreign: bool,
+) -> None:
     text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    exactly = exact is Exactness.ALL or (exact is Exactness.NUMBERS and not text)
     if low is not None:
         result.min = low[:MAX_BOUND_BYTES] if not pa.types.is_string(kind) else _cut(low)
-        result.min_exact = result.min == low and exactly
-    if high is not None:
-        top = _round_up(high, pa.types.is_string(kind)) if text else high
-        if top is not None:
-            result.max = top
-            result.max_exact = top == high and exactly
-    return result
+        result.min_exact = result.min == low
+    if high is None:
+        return
+    top: bytes | None = high
+    if text:
+        end = _after_prefix if is_foreign else _round_up
+        top = end(high, pa.types.is_string(kind))
+    if top is not None:
+        result.max = top
+        result.max_exact = top == high
 
 
 def value_statistics(value: pa.Scalar, position: int, rows: int) -> wire.ColumnStatistics:
@@ -280,6 +293,12 @@ def _round_up(value: bytes, text: bool) -> bytes | None:
     """A short value that is not less than `value`, or None if there is none."""
     if len(value) <= MAX_BOUND_BYTES:
         return value
+    return _after_prefix(value, text)
+
+
+def _after_prefix(value: bytes, text: bool) -> bytes | None:
+    """A short value that is greater than all which begin as `value` does, or None if there is
+    none."""
     if not text:
         head = bytearray(value[:MAX_BOUND_BYTES])
         while head and head[-1] == 0xFF:

@@ -281,20 +281,20 @@ def judged(
     facts: TableFacts, found: RowFilter, gone: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the paths of live files all of whose rows meet a predicate, and of those of which
-    some may, by the log's statistics.
+    some may, by the log's statistics. Those of an external file prove nothing of all its rows.
 
     Requests: as `TableFacts.of_files`.
     """
     whole: list[str] = []
     touched: list[str] = []
     for source in facts.of_files(found.target.names):
-        said = source.units.judge(found)
+        some = source.units.judge(found).true & source.live
+        sure = source.units.judge(found, proven=True)
         # An expression may rule out rows that the predicate lets through.
-        sure = said.true & ~said.false & ~said.null & (found.expression is None)
-        all_true = sure & source.live
+        all_true = some & ~sure.false & ~sure.null & (found.expression is None)
         paths = source.files.column("path")
         whole += paths.filter(array(all_true)).to_pylist()
-        touched += paths.filter(array(said.true & ~all_true & source.live)).to_pylist()
+        touched += paths.filter(array(some & ~all_true)).to_pylist()
     return tuple(p for p in whole if p not in gone), tuple(p for p in touched if p not in gone)
 
 

@@ -51,7 +51,7 @@ def one_values(facts: TableFacts, wanted: pa.Field) -> OneValues:
     for source in facts.of_files([wanted.name]):
         parts = [nothing_known(0, wanted.type)]
         places = np.zeros(len(source.live), np.int64)
-        for members, of_column in source.units.by_schema(pa.schema([wanted])):
+        for members, of_column in source.units.by_schema(pa.schema([wanted]), proven=True):
             places[members] = sum(len(part.known) for part in parts) + np.arange(len(members))
             parts.append(_of_facts(of_column(wanted.name), wanted.type))
         found.append(taken(joined(parts), places[source.live]))

@@ -116,13 +116,14 @@ def key_ranges(logs: Sequence[TableFacts], target: pa.Schema) -> KeyRanges:
     found: list[_Some] = []
     for number, facts in enumerate(logs):
         for source in facts.of_files(target.names):
-            for members, facts_of in source.units.by_schema(target):
+            for members, facts_of in source.units.by_schema(target, proven=True):
                 shown = source.units.schemas[source.units.schema_numbers[members[0]]]
                 known = [facts_of(name) for name in target.names]
                 held = _with_keys(known, target, shown) & source.live[members]
                 if held.any():
                     paths = source.files.column("path").take(array(members[held]))
-                    found.append(_some(number, paths, known, held, _holds_once(shown, target)))
+                    once = ~source.units.external[members[held]] & _holds_once(shown, target)
+                    found.append(_some(number, paths, known, held, once))
     rows = _joined([some.rows for some in found])
     known_low, low, known_high, high = _ranks(found, target.field(0).type)
     return KeyRanges(
@@ -155,14 +156,18 @@ def _holds_once(shown: Shown, target: pa.Schema) -> bool:
 
 
 def _some(
-    number: int, paths: pa.ChunkedArray, known: Sequence[Facts], held: np.ndarray, once: bool
+    number: int,
+    paths: pa.ChunkedArray,
+    known: Sequence[Facts],
+    held: np.ndarray,
+    once: np.ndarray,
 ) -> _Some:
-    first, count = known[0], int(held.sum())
+    first = known[0]
     return _Some(
-        np.full(count, number, np.int64),
+        np.full(len(once), number, np.int64),
         paths.combine_chunks(),
         first.rows[held],
-        np.full(count, once),
+        once,
         first.kind,
         _taken(first.low, held),
         _taken(first.high, held),

@@ -87,16 +87,18 @@ def by_blooms(store: Store, parts: list[FilePart], asked: Asked) -> Iterable[Fil
     return sifted(store, parts, asked.found)
 
 
-def kept_files(facts: TableFacts, wanted: RowFilter) -> np.ndarray:
+def kept_files(facts: TableFacts, wanted: RowFilter, *, proven: bool = False) -> np.ndarray:
     """Which live files of a table may hold rows that are asked for.
 
+    Args:
+        proven: As for `Units.by_schema`.
     Returns:
         A mask over the rows of `Files.table(table)`, in its order.
     Requests: as `TableFacts.of_files`.
     """
     masks = [np.zeros(0, np.bool_)]
     for source in facts.of_files(wanted.target.names):
-        masks.append(source.units.judge(wanted).true[source.live])
+        masks.append(source.units.judge(wanted, proven=proven).true[source.live])
     return np.concatenate(masks)
 
 

@@ -9,7 +9,7 @@ Source: docs/format.md, sections 5.2, 6.2 and 6.5.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,9 @@ from ...errors import CorruptError
 from ..data.unify import Shown, shown, stored_names
 from ..format import compute as pc
 from ..format.columns import array, column, distinct, empty_table, is_null, numbers, one_chunk
+from ..format.names import IN_PLACE
 from ..format.run import files_rows
+from ..format.schema import partition_columns
 from ..format.segments import NO_NAN, ROW_GROUP_STATISTICS, ROW_GROUPS, STATISTICS
 from ..format.statistics import bound_type, encode_float, value_statistics
 from ..format.statistics_rows import (
@@ -57,11 +59,14 @@ class Units:
 
     Attributes:
         rows: Per unit its number of rows.
+        external: Per unit whether its file is an external one: its statistics are the word of
+            another writer, by which rows are skipped and nothing is proven.
         schema_numbers: Per unit which of the schemas it has.
         schemas: Those, and what files of them show.
     """
 
     rows: np.ndarray
+    external: np.ndarray
     schema_numbers: np.ndarray
     schemas: Sequence[Shown]
     _said: dict[str, list[tuple[pa.Table, np.ndarray]]] = field(default_factory=dict)
@@ -87,21 +92,29 @@ class Units:
         """Let go of what was taken in."""
         self._said, self._groups = {}, None
 
-    def judge(self, wanted: RowFilter) -> Outcomes:
-        """The outcomes that a predicate may have among the rows of each unit."""
+    def judge(self, wanted: RowFilter, *, proven: bool = False) -> Outcomes:
+        """The outcomes that a predicate may have among the rows of each unit.
+
+        Args:
+            proven: As for `by_schema`.
+        """
         true, false, null = (np.zeros(len(self.rows), np.bool_) for _ in range(3))
-        for members, facts in self.by_schema(wanted.target):
+        for members, facts in self.by_schema(wanted.target, proven=proven):
             found = outcomes(wanted.predicate, facts)
             if len(members) == len(true):
                 return found
             true[members], false[members], null[members] = found.true, found.false, found.null
         return Outcomes(true, false, null)
 
-    def by_schema(self, target: pa.Schema) -> Iterator[tuple[np.ndarray, Callable[[str], Facts]]]:
+    def by_schema(
+        self, target: pa.Schema, *, proven: bool = False
+    ) -> Iterator[tuple[np.ndarray, Callable[[str], Facts]]]:
         """The units of each schema: their places, and what is known of a column of them.
 
         Args:
             target: The columns that facts are asked of, as the cut has them.
+            proven: Without the statistics of external files. A change asks so before it removes a
+                file, or passes over one: a wrong bound would cost rows for good.
         """
         groups = self._groups
         if groups is None:
@@ -110,7 +123,7 @@ class Units:
             groups = [UnitsOfSchema(self, s, found) for found, s in members if len(found)]
             self._groups = groups  # another thread may let go of them meanwhile
         for group in groups:
-            yield group.members, group.reader(target)
+            yield group.members, group.reader(target, proven=proven)
 
     def row_of(self, name: str) -> tuple[pa.Table, np.ndarray] | None:
         """What is said of a column, and per unit the row that says it; -1: none, or several."""
@@ -143,15 +156,22 @@ class UnitsOfSchema:
         self._shown = shown
         self._units = units
         self._rows = units.rows[members]
+        self._external = units.external[members]
+        self._by_partition = frozenset(partition_columns(shown.own))
         self._known: dict[str, Facts] = {}  # by what the files call a column
 
     def forget(self, name: str) -> None:
         """Let go of what was known of a column, as the files call it."""
         self._known.pop(name, None)
 
-    def reader(self, target: pa.Schema) -> Callable[[str], Facts]:
-        """What is known of a column, by its name; of no column what holds of any."""
+    def reader(self, target: pa.Schema, *, proven: bool = False) -> Callable[[str], Facts]:
+        """What is known of a column, by its name; of no column what holds of any.
+
+        Args:
+            proven: As for `Units.by_schema`.
+        """
         there = self._shown.found(target)
+        doubted = self._external if proven and self._external.any() else None
 
         def facts(name: str) -> Facts:
             if name in there.defaults:
@@ -162,7 +182,9 @@ class UnitsOfSchema:
             found = self._known.get(own)
             if found is None:
                 found = self._known[own] = self._facts(own)
-            return found
+            if doubted is None or own in self._by_partition:
+                return found
+            return _without(found, doubted)
 
         return facts
 
@@ -175,6 +197,21 @@ class UnitsOfSchema:
         if len(self.members) < len(row_of):
             row_of = row_of[self.members]
         return _read(said, row_of, self._rows, kind)
+
+
+def _without(facts: Facts, some: np.ndarray) -> Facts:
+    """The same facts, but nothing of some units."""
+
+    def left(bounds: Bounds | None) -> Bounds | None:
+        return None if bounds is None else replace(bounds, known=bounds.known & ~some)
+
+    return replace(
+        facts,
+        nulls=np.where(some, -1, facts.nulls),
+        low=left(facts.low),
+        high=left(facts.high),
+        no_nan=None if facts.no_nan is None else facts.no_nan & ~some,
+    )
 
 
 def of_constant(value: pa.Scalar, rows: np.ndarray) -> Facts:
@@ -275,7 +312,8 @@ def known_row_groups(
     """
     if said is None or not said.num_rows:
         nothing = np.zeros(0, np.int64)
-        return RowGroups(nothing, nothing, Units(nothing, nothing, files.schemas))
+        units = Units(nothing, nothing.astype(np.bool_), nothing, files.schemas)
+        return RowGroups(nothing, nothing, units)
     places, order, rows = (
         numbers(said.column(name)).astype(np.int64) for name in ("row", "row_group", "row_count")
     )
@@ -290,8 +328,11 @@ def known_row_groups(
     sound[unique[often > 1] >> _SHIFT] = False
     chosen = np.flatnonzero(fits & sound[at])
     chosen = chosen[np.argsort(keys[chosen])]
-    units = Units(rows[chosen], files.schema_numbers[places[chosen]], files.schemas)
-    return RowGroups(places[chosen], order[chosen], units)
+    of_file = places[chosen]
+    units = Units(
+        rows[chosen], files.external[of_file], files.schema_numbers[of_file], files.schemas
+    )
+    return RowGroups(of_file, order[chosen], units)
 
 
 _NOTHING: Final = Shown(pa.schema([]), pa.schema([]), {})
@@ -415,7 +456,8 @@ class TableFacts:
             codes = numbers(pc.index_in(fingerprints, column(found, fingerprints.type)))
         # Of files that a part still lists and that are gone the schema may have been forgotten.
         schemas = [self._shown_of.get(name, _NOTHING) for name in found]
-        return Units(numbers(rows.column("row_count")), codes, schemas)
+        external = numbers(pc.starts_with(rows.column("path"), IN_PLACE)).astype(np.bool_)
+        return Units(numbers(rows.column("row_count")), external, codes, schemas)
 
     def _row_groups(self, source: Source) -> RowGroups:
         count = len(source.live)

@@ -142,7 +142,10 @@ def _add(
     ):
         tx = writer.transaction()
         try:
-            added = tx.add_all(args.table, files, skip_bad=args.skip_bad, step=progress.step)
+            added = tx.add_all(
+                args.table, files,
+                skip_bad=args.skip_bad, statistics=not args.no_statistics, step=progress.step,
+            )  # fmt: skip
             _refuse_conflicts(args.table, known, added)
             info = None if args.dry_run or not added.paths else tx.commit()
         except SchemaConflict as error:
@@ -260,6 +263,10 @@ lakelog add ./catalog weather hourly /data/x.parquet --writer EWR --partition 20
         options.flag(
             "--skip-bad",
             "leave out files that aren't sound Parquet, or can't be named, instead of adding none",
+        ),
+        options.flag(
+            "--no-statistics",
+            "skip no file by the statistics in its footer: their writer got them wrong",
         ),
         options.flag("--dry-run", "read every footer and commit nothing"),
         options.SHARED,

@@ -254,9 +254,6 @@ def test_ordinary_bounds_are_known_to_be_exact():
     row = file_row(facts_of(table), table.schema)
     assert row["exact:int64:n"].to_pylist() == [MIN_EXACT | MAX_EXACT]
     assert row["exact:string:s"].to_pylist() == [MIN_EXACT | MAX_EXACT]
-    row = file_row(facts_of(table, store_schema=False), table.schema)
-    assert row["exact:int64:n"].to_pylist() == [0]
-    assert row["min:int64:n"].to_pylist() == [1]
 
 
 def test_a_foreign_zero_is_widened_to_both():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -102,7 +103,7 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     # Ids that others have written are none of a log's columns.
     bare = pa.schema([field.remove_metadata() for field in schema])
     identity = bare if meta is None else meta.schema
-    facts = _facts(metadata, identity, size_bytes)
+    facts = _facts(metadata, identity, size_bytes, is_foreign=meta is None)
     if meta is not None:
         meta = replace(meta, floats=proven_floats(meta, metadata, facts))
     facts.footer_bytes, facts.footer_digest = length, footer_digest(tail[-length:])
@@ -197,15 +198,16 @@ def shape(kind: pa.DataType) -> str:
     return str(kind).removeprefix("large_").removesuffix("_view")
 
 
-def _facts(metadata: Any, schema: pa.Schema, size_bytes: int) -> wire.Add:
+def _facts(metadata: Any, schema: pa.Schema, size_bytes: int, *, is_foreign: bool) -> wire.Add:
     from ..parquet import file_facts
 
     fingerprint = encode_schema(schema).fingerprint
+    read = partial(file_facts, metadata, schema, size_bytes, fingerprint=fingerprint)
     try:
-        return file_facts(metadata, schema, size_bytes, fingerprint=fingerprint)
+        return read(is_foreign=is_foreign)
     except (ValueError, TypeError, NotImplementedError, OSError, pa.ArrowException):
         # Statistics that can't be read are unknown: the rows may be as good as ever.
-        return file_facts(metadata, schema, size_bytes, fingerprint=fingerprint, statistics=False)
+        return read(statistics=False)
 
 
 def encode_parsed(parsed: ParsedFooter) -> bytes:
