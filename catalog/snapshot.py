@@ -546,8 +546,8 @@ class Snapshot:
         files itself, after they were held against the log (docs/engines.md).
 
         Args:
-            connection: Where; if not given, a new one in memory. Views are its own: a cursor of it
-                doesn't see them.
+            connection: Where; if not given, a new one in memory, which takes no Python variable
+                for a table: register yours. Views are its own: a cursor of it doesn't see them.
             tables: Which; if not given, all. Of these one that can't have a view has none, with a
                 `ViewsWarning`: files of it disagree about a type, DuckDB lacks one of its types,
                 or its name differs from another's in case only. Where names of columns do, a

@@ -39,6 +39,7 @@ _OPTIONS: Final = (
     " binary_as_string = false"
 )
 _FILES: Final = "lakelog_files_"
+_NO_VIEW: Final = "lakelog has no view "
 _numbers: Final = itertools.count(1)
 
 
@@ -63,7 +64,9 @@ def make_views(
         all_or_nothing: A table that can't have a view is an error; else a warning, and it has none.
     """
     duckdb = package("duckdb")
-    found = duckdb.connect() if connection is None else connection
+    # A name without a view is an error, not a variable of the caller's that is called so.
+    config = {"python_enable_replacements": False}
+    found = duckdb.connect(config=config) if connection is None else connection
     if schema is not None:
         _make_room(found, schema)
     twins = _twins(tables)
@@ -82,6 +85,8 @@ def make_views(
         except (SchemaConflict, CorruptError, UsageError) as error:
             if all_or_nothing:
                 raise
+            if connection is not None and schema is None:
+                _claim(found, table, error)
             warnings.warn(f"There is no view {table!r}: {error}", ViewsWarning, stacklevel=4)
         else:
             if renamed:
@@ -219,8 +224,18 @@ def _drop_own(connection: Any, name: str) -> None:
     connection.unregister(name)
     asked = "SELECT sql FROM duckdb_views() WHERE temporary AND NOT internal AND view_name = ?"
     for (text,) in connection.execute(asked, [name]).fetchall():
-        if f"read_parquet({_FILES}" in text:
+        if f"read_parquet({_FILES}" in text or _NO_VIEW in text:
             connection.execute(f"DROP VIEW temp.main.{quoted(name)}")
+
+
+def _claim(connection: Any, table: str, reason: LakelogError) -> None:
+    """Makes a view that is an error, under the name of a table that can't have one: else DuckDB
+    takes a variable of the caller's for it. A view of the user's own stays."""
+    duckdb = package("duckdb")
+    text = f"{_NO_VIEW}{table!r}: {reason}".replace("'", "''").replace("\0", "")
+    with suppress(duckdb.Error):
+        _drop_own(connection, table)
+        connection.execute(f"CREATE TEMP VIEW {quoted(table)} AS SELECT 0 WHERE error('{text}')")
 
 
 def _remove_at_exit(connection: Any, function: str) -> None:

@@ -151,6 +151,24 @@ def test_a_table_that_can_have_no_view_doesnt_stand_in_the_way_of_others(catalog
         snapshot.to_duckdb(tables=["t", "T"])
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_no_variable_of_the_caller_answers_for_a_table_without_a_view(catalog, own):
+    write(catalog, {"a": [1]}, conflict={"x": [1]})
+    snapshot = write(catalog, {"a": [2]}, writer="v", conflict={"x": ["text"]})
+    conflict = pa.table({"x": [777]})
+    assert conflict.num_rows == 1
+    connection = None if own else duckdb.connect()
+    for _ in range(2):
+        with pytest.warns(ViewsWarning, match="conflict"):
+            found = snapshot.to_duckdb(connection)
+        with pytest.raises(duckdb.Error, match="conflict"):
+            found.sql("SELECT count(*) FROM conflict").fetchall()
+    assert sorted(found.sql("FROM t").fetchall()) == [(1,), (2,)]
+    if not own:  # a cut without the conflict has a view
+        catalog.snapshot("db", {"w": 0}).to_duckdb(found)
+        assert found.sql("FROM conflict").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize("schema", [None, "june"])
 def test_columns_that_differ_in_case_only_are_told_of(catalog, schema):
     rows = {"temp": [1, 2], "Temp": [-1, -2], "TEMP": [7, 8], "other": [5, 6]}
