@@ -190,6 +190,15 @@ def is_ticks(kind: pa.DataType) -> bool:
     )
 
 
+_SMALL_UNSIGNED = {pa.uint8(): 0xFF, pa.uint16(): 0xFFFF}
+
+
+def may_be_signed(kind: pa.DataType) -> bool:
+    """Whether Spark's reader takes for negative what some writers store: unsigned integers of 8 and
+    16 bits as they are in 32, 255 as -1. All else knows them by their lowest bits."""
+    return any_part(kind, lambda part: part in _SMALL_UNSIGNED)
+
+
 def is_direct(physical: pa.DataType, target: pa.DataType) -> bool:
     """Whether the native reader, asked for the target's Spark type, reads this type right."""
     physical, target = storage(physical), storage(target)
@@ -283,6 +292,8 @@ def convert(column: Column, physical: pa.DataType, target: pa.DataType, name: st
         return _half(column).cast(spark_type(target, name))
     if is_ticks(physical) and _same_family(physical, target):
         return _from_ticks(column, physical)
+    if physical in _SMALL_UNSIGNED:
+        column = column.bitwiseAND(F.lit(_SMALL_UNSIGNED[physical]))
     if not keeps_values(physical, target):
         raise InvalidSchema(
             f"Column {name!r} is {physical} in some files; no safe cast leads to {target}",

@@ -23,9 +23,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from ..catalog.format.names import parse_data_file
 from ..errors import InvalidPath, InvalidSchema, SparkUnsupported
 from . import file_index
-from .arrow_types import any_part, convert, is_direct, is_list, read_type, spark_type, storage
+from .arrow_types import (
+    any_part,
+    convert,
+    is_direct,
+    is_list,
+    may_be_signed,
+    read_type,
+    spark_type,
+    storage,
+)
 from .file_groups import hadoop_files, paths_of
 from .filters import FileSkipper
 from .selection import PLACE_COLUMN
@@ -161,12 +171,19 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
         physical = group.schema.field(stored or name).type
         if kinds.is_null(storage(physical)):
             plan.append(_ColumnPlan(name, None))
-        elif is_direct(physical, wished.type):
+        elif is_direct(physical, wished.type) and not (
+            may_be_signed(physical) and _has_foreign(group.files)
+        ):
             plan.append(_ColumnPlan(name, wanted, stored=stored))
         else:
             kind = read_type(physical, name)
             plan.append(_ColumnPlan(name, kind, physical, stored=stored))
     return tuple(_without_clashes(plan))
+
+
+def _has_foreign(files: KnownFiles) -> bool:
+    """Whether another program than lakelog has written one of them, by their names."""
+    return any(parse_data_file(path) is None for path in paths_of(files))
 
 
 def _without_clashes(plan: list[_ColumnPlan]) -> Iterator[_ColumnPlan]:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...catalog.data.dataframes import with_texts
+from ...catalog.data.footers.parse import FIRST_SECOND, moves_int96, other_calendar
 from ...catalog.data.unify import conform
 from ...errors import InvalidParquet, InvalidSchema, UsageError
 from .csv_files import CsvOptions, read_csv
@@ -166,8 +167,22 @@ def _open(source: Source, read: _Read) -> Any:
 def _parquet_file(source: Source, int96_unit: str) -> Any:
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(
+    file = pq.ParquetFile(
         source.path, coerce_int96_timestamp_unit=int96_unit, page_checksum_verification=True
+    )
+    problem = other_calendar(file.metadata)
+    if problem:
+        file.close()
+        raise _calendar_error(source, problem)
+    return file
+
+
+def _calendar_error(source: Source, problem: str) -> InvalidParquet:
+    return InvalidParquet(
+        f"{source.name}: {problem}",
+        key=source.name,
+        hint="Nothing was committed. Write the file anew by Spark 3 or later, with "
+        "datetimeRebaseModeInWrite and int96RebaseModeInWrite of spark.sql.parquet CORRECTED",
     )
 
 
@@ -207,6 +222,7 @@ def _int96_unit(source: Source) -> str:
         if not columns:
             return "us"
         fine, far, row = "", "", 0
+        moved = FIRST_SECOND * 1_000_000 if moves_int96(micros.metadata) else None
         read = [file.iter_batches(columns=columns) for file in files]
         for batches in zip(*read, strict=True):
             end = row + batches[0].num_rows
@@ -216,6 +232,8 @@ def _int96_unit(source: Source) -> str:
                     us, ns, s = (_integers(leaf) for leaf in leaves)
                     if (us // 1_000_000 != s).any():
                         raise _int96_error(source, f"{where}: a time is beyond microseconds")
+                    if moved is not None and (us < moved).any():
+                        raise _calendar_error(source, f"{where}: Spark moves a time before 1901")
                     # Both are right modulo 2^64, so their difference is, too.
                     if (ns.view("u8") - us.view("u8") * np.uint64(1000)).any():
                         fine = fine or where

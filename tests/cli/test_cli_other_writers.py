@@ -221,3 +221,62 @@ def test_json_as_deep_as_can_be(cli):
     text = json.dumps({"c": [1]}).replace("[1]", "[" * 49 + "1" + "]" * 49)
     assert wrote(cli, {"a.jsonl": text}).code == 0
     assert read()["c"].type == nested("list", 49) or read().num_rows == 1
+
+
+# --- The calendar of before 1582 ------------------------------------------------------------------
+
+OLD_SPARK = {"org.apache.spark.version": "2.4.5"}
+LEGACY = {"org.apache.spark.version": "4.0.0", "org.apache.spark.legacyDateTime": ""}
+OLD_HIVE = {"writer.date.proleptic": "false"}
+FAR, NEAR = dt.date(1582, 10, 14), dt.date(1582, 10, 15)
+BEFORE, AFTER = dt.datetime(1899, 12, 31), dt.datetime(1901, 1, 1)
+
+
+def dated(value, metadata, *, nested=False, **options) -> None:
+    column = pa.array([[value]] if nested else [value, None])
+    table = pa.table({"when": column}).replace_schema_metadata(metadata)
+    pq.write_table(table, "in.parquet", **options)
+
+
+def taken(cli, command: str) -> bool:
+    done = cli(command, "lake", "db", "t", "--writer", "w", "in.parquet")
+    assert done.code in (0, 2), done.err
+    if done.code:
+        assert "calendar" in done.err
+        assert "datetimeRebaseModeInWrite" in done.err
+    return not done.code
+
+
+@pytest.mark.parametrize("command", ["add", "write"])
+@pytest.mark.parametrize("metadata", [OLD_SPARK, LEGACY, OLD_HIVE], ids=["old", "legacy", "hive"])
+def test_days_of_another_calendar_are_refused(cli, metadata, command):
+    """Spark and Hive take them for other days than Arrow, DuckDB and Polars do."""
+    dated(FAR, metadata)
+    assert not taken(cli, command)
+    dated(FAR, metadata, nested=True)
+    assert not taken(cli, command)
+    dated(BEFORE, metadata, coerce_timestamps="ms")
+    assert not taken(cli, command)
+    dated(dt.date(2024, 1, 1), metadata, write_statistics=False)  # nothing proves it
+    assert not taken(cli, command)
+
+
+@pytest.mark.parametrize("command", ["add", "write"])
+def test_days_on_which_calendars_agree_are_taken(cli, command):
+    for value in (NEAR, AFTER):
+        for metadata in (OLD_SPARK, LEGACY, OLD_HIVE):
+            dated(value, metadata)
+            assert taken(cli, command)
+    for metadata in ({"org.apache.spark.version": "4.0.0"}, {"writer.date.proleptic": "true"}, {}):
+        dated(FAR, metadata)
+        assert taken(cli, command)
+    pq.write_table(pa.table({"n": [1]}).replace_schema_metadata(OLD_SPARK), "in.parquet")
+    assert taken(cli, command)
+
+
+def test_times_in_int96_of_another_calendar(cli):
+    """They have no bounds, and are looked at."""
+    for value, code in ((dt.datetime(1500, 1, 1), 2), (dt.datetime(2024, 1, 1), 0)):
+        dated(value, OLD_SPARK, use_deprecated_int96_timestamps=True)
+        done = cli("write", "lake", "db", "t", "--writer", "w", "in.parquet")
+        assert (done.code, "calendar" in done.err or "1901" in done.err) == (code, bool(code))

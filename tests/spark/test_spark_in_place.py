@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import lakelog
+import lakelog.spark
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakelog import open_catalog
+from lakelog.errors import InvalidParquet
 
 WANT = [0, 1, 2, 100]
 
@@ -97,3 +99,66 @@ def _nothing() -> Any:
     import contextlib
 
     return contextlib.nullcontext()
+
+
+@pytest.mark.parametrize(
+    ("value", "is_taken"),
+    [
+        ("date'1500-01-01'", False),
+        ("date'2024-01-01'", True),
+        ("timestamp'1500-01-01 00:00:00'", False),
+        ("timestamp'2024-01-01 00:00:00'", True),
+    ],
+)
+def test_days_of_the_calendar_before_1582(spark, tmp_path, settings, value, is_taken):
+    """Where Spark and Arrow would differ, a file is refused; all else reads alike."""
+    settings("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    settings("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    settings("spark.sql.session.timeZone", "UTC")
+    legacy = str(tmp_path / "legacy")
+    spark.sql(f"SELECT {value} AS day").coalesce(1).write.parquet(legacy)
+    [file] = Path(legacy).glob("*.parquet")
+    catalog = open_catalog(str(tmp_path / "lake"))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        if not is_taken:
+            with pytest.raises(InvalidParquet, match="calendar that ended in 1582"):
+                tx.add("t", str(file))
+            return
+        tx.add("t", str(file))
+    [row] = lakelog.spark.read(spark, catalog.url, "db", "t").collect()
+    [other] = catalog.snapshot("db").to_arrow("t")["day"].to_pylist()
+    assert str(row.day) == str(other)[:10] + str(row.day)[10:]
+
+
+def signed(path: Path, table: pa.Table, *values: bytes) -> None:
+    """A file in which small unsigned integers are stored with their first bit in front of them, as
+    some writers do."""
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(table, path, **plain)
+    body = path.read_bytes()
+    for value in values:
+        held = value.ljust(4, b"\0")
+        assert body.count(held) == 1
+        body = body.replace(held, value.ljust(4, b"\xff"))
+    path.write_bytes(body)
+
+
+def test_small_unsigned_integers_that_are_stored_as_negative(spark, tmp_path):
+    columns = {
+        "small": pa.array([250, 7, None], pa.uint8()),
+        "larger": pa.array([65_526, None, 7], pa.uint16()),
+        "within": pa.array([[251], None, [7]], pa.list_(pa.uint8())),
+    }
+    signed(tmp_path / "odd.parquet", pa.table(columns), b"\xfa", b"\xf6\xff", b"\xfb")
+    catalog = open_catalog(str(tmp_path / "lake"))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.add("t", str(tmp_path / "odd.parquet"))
+        tx.write("t", pa.table({name: array.slice(1) for name, array in columns.items()}))
+    frame = lakelog.spark.read(spark, catalog.url, "db", "t")
+    wanted = pa.table(columns).to_pylist()
+    wanted += wanted[1:]
+    assert sorted(map(str, (row.asDict() for row in frame.collect()))) == sorted(map(str, wanted))
+    for condition in ("small = 250", "larger > 65000", "within[0] = 251"):
+        assert frame.where(condition).count() == 1, condition
+    own = frame.where("small = 7 AND larger IS NULL")
+    assert own.count() == 2

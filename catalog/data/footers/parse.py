@@ -107,17 +107,78 @@ def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     if meta is not None:
         meta = replace(meta, floats=proven_floats(meta, metadata, facts))
     facts.footer_bytes, facts.footer_digest = length, footer_digest(tail[-length:])
-    return ParsedFooter(identity, facts, meta, problem, _unfit(metadata.schema))
+    return ParsedFooter(identity, facts, meta, problem, _unfit(metadata))
 
 
-def _unfit(columns: Any) -> str:
+def _unfit(metadata: Any) -> str:
     """INT96 has no zone, and Arrow's nanoseconds begin in 1677: each reader makes other times of
     it."""
+    columns = metadata.schema
     for index in range(len(columns)):
         leaf = columns.column(index)
         if leaf.physical_type == "INT96":
             return f"column {leaf.path!r} is a timestamp in INT96, which readers disagree on"
+    return other_calendar(metadata)
+
+
+# --- Dates and times of the calendar before 1582, which some readers move and others don't --------
+
+_FIRST_DAY: Final = -141_427  # 1582-10-15: from then on calendars agree
+FIRST_SECOND: Final = -2_177_452_800  # 1901-01-01: Spark moves times for zones' odd offsets, too
+_IN_A_SECOND: Final = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+
+
+def other_calendar(metadata: Any) -> str:
+    """Why dates or times of a file mean another day to some readers; empty if none do."""
+    pairs = metadata.metadata or {}
+    version = pairs.get(b"org.apache.spark.version")  # as Spark itself judges its files
+    if version is not None and version < b"3.0.0":
+        writer = f"Spark {version.decode(errors='replace')[:20]}"
+    elif version is not None and b"org.apache.spark.legacyDateTime" in pairs:
+        writer = "Spark with datetimeRebaseModeInWrite=LEGACY"
+    elif pairs.get(b"writer.date.proleptic", b"").lower() == b"false":
+        writer = "Hive without hive.parquet.date.proleptic.gregorian"
+    else:
+        return ""
+    for index in range(len(metadata.schema)):
+        leaf = metadata.schema.column(index)
+        first = _first_of_today(leaf)
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        if first is not None and any(
+            _begins_before(group.column(index), first) for group in groups
+        ):
+            return (
+                f"{writer} has written it in the calendar that ended in 1582, its column "
+                f"{leaf.path!r} may hold days of before, and readers disagree on these"
+            )
     return ""
+
+
+def moves_int96(metadata: Any) -> bool:
+    """Whether Spark moves times in INT96 of before 1900 when it reads a file."""
+    pairs = metadata.metadata or {}
+    version = pairs.get(b"org.apache.spark.version", b"")
+    return bool(version) and (version < b"3.1.0" or b"org.apache.spark.legacyINT96" in pairs)
+
+
+def _first_of_today(leaf: Any) -> int | None:
+    """The first value of a column that is the same in all calendars; None: it holds no such."""
+    kind = leaf.logical_type.type
+    if kind == "DATE":
+        return _FIRST_DAY
+    if kind == "TIMESTAMP":
+        return FIRST_SECOND * _IN_A_SECOND[json.loads(leaf.logical_type.to_json())["timeUnit"]]
+    return None
+
+
+def _begins_before(chunk: Any, first: int) -> bool:
+    """Whether a value may be less; only bounds prove that none is."""
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max:
+        has_none = statistics is not None and statistics.null_count == chunk.num_values
+        return chunk.num_values > 0 and not has_none
+    least: int = statistics.min_raw
+    return least < first
 
 
 def metadata_reader() -> Callable[[pa.BufferReader], Any]:
