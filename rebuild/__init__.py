@@ -3,6 +3,5 @@
 from .execute import execute_rebuild
 from .plan import RebuildInfo, RebuildPlan
 from .planning import plan_rebuild
-from .rules import RULES
 
-__all__ = ["RULES", "RebuildInfo", "RebuildPlan", "execute_rebuild", "plan_rebuild"]
+__all__ = ["RebuildInfo", "RebuildPlan", "execute_rebuild", "plan_rebuild"]

@@ -10,13 +10,14 @@ Source: docs/format.md, section 4.5.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from ..catalog.format import definitions, deletes
+from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import (
     LOCATIONS,
     LogObject,
@@ -25,23 +26,27 @@ from ..catalog.format.names import (
     successor_uuid,
 )
 from ..catalog.format.objects import decode_transaction
-from ..catalog.format.schema import EncodedSchema
+from ..catalog.format.segments import MAX_TIME_US
 from ..catalog.log.build import Intent, build_transaction, require_actions, schema_actions
 from ..catalog.log.checkpoint_files import rows_of
 from ..catalog.log.column_ids import newest_columns
+from ..catalog.log.compared import live_files, live_rows
 from ..catalog.log.lookup import files_with, schemas_with
-from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.part import batch_parts
 from ..catalog.log.replay import apply, check_written, validate
-from ..catalog.log.state import empty_state
 from ..catalog.wire import lakelog_transaction_pb2 as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.merge import Rows
     from ..catalog.log.state import State
-    from .plan import FileName, RebuildPlan, SalvagedFile, SalvagedTransaction
+    from .old_log import OldLog
+    from .plan import FileName, RebuildPlan
+    from .rules import Decision, Salvaged
+    from .scan import OwnFile, Scan
+    from .seals import Seal
 
 IN_ONE: Final = 50_000  # actions in one transaction
 # What a readable transaction says that is taken over as it is.
@@ -57,28 +62,35 @@ _FEATURES: Final = {
 }
 
 
-def opening_state(
-    plan: RebuildPlan, base: State, readable: Mapping[int, DecodedTransaction]
-) -> State:
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is left of a log, what the rules make of it, and how its incarnation is ended."""
+
+    old: OldLog
+    scan: Scan
+    decision: Decision
+    seal: Seal
+    plan: RebuildPlan
+
+
+def opening_state(survey: Survey) -> State:
     """Returns the state at the plan's revision, in its incarnation.
 
-    Args:
-        base: The newest state that could be read; the empty one if none could.
-        readable: The transactions above it that can be read, by revision.
     Raises:
         LakelogError: What a reader would refuse.
     """
-    building = _Building(plan, base)
-    placed: dict[int, list[SalvagedTransaction]] = {}
-    last: list[SalvagedTransaction] = []
-    for item in plan.transactions:
+    plan, base, readable = survey.plan, survey.old.state, survey.old.readable
+    building = _Building(survey)
+    placed: dict[int, list[Salvaged]] = {}
+    last: list[Salvaged] = []
+    for item in survey.decision.salvaged:
         # Only between readable ones does it matter: their predicates hold of lower revisions.
         has_place = item.revision not in readable and (readable or base.revision >= 0)
         if item.revision is not None and has_place:
             placed.setdefault(item.revision, []).append(item)
         else:
             last.append(item)
-    parts = parts_of(plan.transactions, len(plan.gone), len(plan.schemas))
+    parts = parts_of(survey.decision, survey.scan)
     first = plan.revision - parts + 1
     if base.revision < 0:
         building.begin(min([first, *readable, *placed]) - 1)
@@ -93,43 +105,41 @@ def opening_state(
         building.add([building.intent(some)], epoch=plan.epoch)
     state = building.state
     state.first_epoch = plan.epoch  # this incarnation's own, and so is when it was begun
-    state.begun_at_us = plan.begun_at_us or state.committed_at_us
+    # The store's time of the newest object, if it says it.
+    begun_at_us = min(max(0, survey.scan.newest_us), MAX_TIME_US - 1)
+    state.begun_at_us = begun_at_us or state.committed_at_us
     return state
 
 
 def live_files_of(state: State) -> dict[FileName, int]:
     """Returns the live files of a state with their rows."""
-    found: dict[FileName, int] = {}
-    for table in state.files.tables():
-        rows = state.files.table(table)
-        paths, counts = (rows.column(one).to_pylist() for one in ("path", "row_count"))
-        found.update(((table, path), n) for path, n in zip(paths, counts, strict=True))
-    return found
+    rows = live_rows(live_files(state))
+    columns = [rows.column(name).to_pylist() for name in ("table", "path", "row_count")]
+    return {(table, path): count for table, path, count in zip(*columns, strict=True)}
 
 
-def parts_of(transactions: Iterable[SalvagedTransaction], gone: int, schemas: int) -> int:
+def parts_of(decision: Decision, scan: Scan) -> int:
     """Returns how many revisions it takes at the end to hold all that may come there."""
-    actions = gone + 3 * schemas + 2
-    actions += sum(len(one.files) + len(one.removes) + len(one.vectors) for one in transactions)
+    actions = len(decision.gone) + 3 * len(scan.schemas) + 2
+    for one in decision.salvaged:
+        vectors = sum(len(file.vectors) for file in one.attempt.vectors)
+        actions += len(one.files) + len(one.removes) + vectors
     return 1 + actions // IN_ONE
 
 
 class _Building:
     """The state as far as it is built."""
 
-    def __init__(self, plan: RebuildPlan, base: State) -> None:
-        self._plan = plan
-        self._schemas = {(one.table, one.fingerprint): one for one in plan.schemas}
-        self._unmarked = {
-            (one.table, marked): one.fingerprint for one in plan.schemas for marked in one.marked
-        }
-        self._rebuild_id = bytes.fromhex(plan.rebuild_id)
-        self._now_us = int(plan.made_at.timestamp() * 1_000_000)
-        if base.revision >= 0:
-            self.state = base.copy()
-        else:
-            self.state = empty_state(plan.writer, plan.database)
-        self.state.log, self.state.sealed_for = plan.log, 0
+    def __init__(self, survey: Survey) -> None:
+        self._plan: RebuildPlan = survey.plan
+        self._schemas = survey.scan.schemas
+        self._footers = {(one.table, one.path): one.fingerprint for one in survey.scan.own}
+        self._gone = survey.decision.gone
+        self._rebuild_id = bytes.fromhex(survey.plan.rebuild_id)
+        self._now_us = int(survey.plan.made_at.timestamp() * 1_000_000)
+        self._log = LogIdentity(survey.seal.log.log_id, survey.plan.incarnation)
+        self.state = survey.old.state.copy()
+        self.state.log, self.state.sealed_for = self._log, 0
         self.state.older = None  # all parts were read: nothing is to be read of another base
 
     def begin(self, revision: int) -> None:
@@ -165,7 +175,7 @@ class _Building:
         body, _ = build_transaction(
             state,
             intents,
-            log=plan.log,
+            log=self._log,
             uuid=uuid or rebuilt_slot_uuid(seed, revision),
             slot_seed=seed,
             epoch=max(epoch, state.epoch, 1),
@@ -202,27 +212,25 @@ class _Building:
             guest=message.guest and message.epoch == self.state.epoch,
         )
 
-    def add_salvaged(self, items: Sequence[SalvagedTransaction]) -> None:
+    def add_salvaged(self, items: Sequence[Salvaged]) -> None:
         """Applies the proven transactions of a revision; without any, an empty one."""
-        intents = [
-            Intent(
-                bytes.fromhex(item.transaction_id), item.epoch, [], item.operation, item.app_id,
-                item.app_version, {"rebuilt": item.proof},
-            )
-            for item in items
-        ]  # fmt: skip
+        intents = []
+        for item in items:
+            one = item.attempt.first
+            names = (one.operation, one.app_id, one.app_version, {"rebuilt": "proven"})
+            intents.append(Intent(one.transaction_id, one.epoch, [], *names))
         if not intents:
             intents = [self.intent([], "lost")]
         intents[0].actions = self._actions_of(items)
-        self.add(intents, epoch=max((item.epoch for item in items), default=0))
+        self.add(intents, epoch=max((item.attempt.first.epoch for item in items), default=0))
 
     # --- Actions ----------------------------------------------------------------------------------
 
-    def last_actions(self, items: Sequence[SalvagedTransaction]) -> list[wire.Action]:
+    def last_actions(self, items: Sequence[Salvaged]) -> list[wire.Action]:
         """Returns what comes at the end: what has no revision of its own, and without files that
         are gone."""
-        gone = self._live([(one.table, one.path) for one in self._plan.gone])
-        actions = [_remove(*name) for name in sorted(gone)] + self._actions_of(items)
+        actions = [_remove(*name) for name in sorted(self._live(self._gone))]
+        actions += self._actions_of(items)
         return actions + self._newest_columns(actions)
 
     def _newest_columns(self, actions: Sequence[wire.Action]) -> list[wire.Action]:
@@ -241,19 +249,25 @@ class _Building:
             found += [] if message is None else [wire.Action(definition=message)]
         return found
 
-    def _actions_of(self, items: Sequence[SalvagedTransaction]) -> list[wire.Action]:
+    def _actions_of(self, items: Sequence[Salvaged]) -> list[wire.Action]:
         """Returns what transactions do together: their files are added before any is taken out."""
         files = {(one.table, one.path): (one, item) for item in items for one in item.files}
-        names = [name for item in items for name in item.removes]
+        names = sorted({name for item in items for name in item.removes})
         removes = [name for name in names if name not in files]
-        gone = {(one.table, one.path) for one in self._plan.gone}
-        added = {name: files[name] for name in files if name not in gone.union(names)}
+        added = {name: files[name] for name in files if name not in self._gone.union(names)}
         actions = self._new_schemas((one.table, one.fingerprint) for one, _ in files.values())
         actions += [_remove(*name) for name in removes]
         for file, item in added.values():
             is_own = item.revision in {None, self.state.revision + 1}
             actions.append(_add(file, None if is_own else item.revision))
-        vectors = [wire.RowDeletes.FromString(body) for item in items for body in item.vectors]
+        bodies = [
+            body
+            for item in items
+            if item.revision is not None  # others hide nothing
+            for one in item.attempt.vectors
+            for body in one.vectors
+        ]
+        vectors = list(map(wire.RowDeletes.FromString, bodies))
         live = self._live([(one.table, one.path) for one in vectors]) if vectors else set()
         live = live.difference(removes) | added.keys()
         fitting = (one for one in vectors if (one.table, one.path) in live)
@@ -263,13 +277,9 @@ class _Building:
         """Names the schemas that the state doesn't know."""
         wanted = dict.fromkeys(names)
         known = schemas_with(self.state, {table for table, _ in wanted}) if wanted else ()
-        missing = [
-            self._schemas[name] for name in wanted if name not in known and name in self._schemas
-        ]
+        missing = [name for name in wanted if name not in known and name in self._schemas]
         return [
-            action
-            for one in missing
-            for action in schema_actions(one.table, EncodedSchema(one.fingerprint, one.message))
+            action for name in missing for action in schema_actions(name[0], self._schemas[name])
         ]
 
     def _live(self, names: Collection[FileName]) -> set[FileName]:
@@ -281,28 +291,32 @@ class _Building:
         """Returns what a readable transaction says, less what doesn't fit any more: removals of
         files that are not live here, files that are live already, and files without a schema, whose
         footers are gone."""
-        batches = list(self._batches(found))
+        parts = [part for pieces in found.batches.values() for part, _ in batch_parts(pieces)]
+        batches = [(rows, _names(rows)) for part in parts for rows in [rows_of(self.state, part)]]  # type: ignore[arg-type]
         items = [(action, action.WhichOneof("kind") or "") for action in found.message.actions]
-        named = {name for _, names in batches for name in names}
-        named |= {_file(action, kind) for action, kind in items if kind in _OF_A_FILE}
+        of_files = [getattr(action, kind) for action, kind in items if kind in _OF_A_FILE]
+        named = {(one.table, one.path) for one in of_files}.union(*(names for _, names in batches))
         live = self._live(named)
         known = schemas_with(self.state, {table for table, _ in named})
-        here = _named(found.message.actions)
+        here = {
+            (one.schema.table, one.schema.fingerprint) for one, kind in items if kind == "schema"
+        }
         used: set[tuple[str, bytes]] = set()
 
-        def form(table: str, fingerprint: bytes) -> bytes | None:
+        def form(name: FileName, fingerprint: bytes) -> bytes | None:
             """Returns the schema that there is for a file: the one that the log says, or that of
-            the footers."""
-            name = table, fingerprint
-            is_there = name in known or name in here or name in self._schemas
-            own = fingerprint if is_there else self._unmarked.get(name)
-            used.update({(table, own)} if own is not None else ())
+            its footer."""
+            one = name[0], fingerprint
+            is_there = one in known or one in here or one in self._schemas
+            own = fingerprint if is_there else self._footers.get(name)
+            used.update({(name[0], own)} if own is not None else ())
             return own
 
         actions = []
         for action, kind in items:
             if kind == "add":
-                own = form(action.add.table, action.add.schema_fingerprint)
+                name = action.add.table, action.add.path
+                own = form(name, action.add.schema_fingerprint)
                 if own is None:
                     continue
                 action.add.schema_fingerprint = own
@@ -311,39 +325,29 @@ class _Building:
         again: list[Rows] = []
         for rows, names in batches:
             logged = rows.files.column("schema_fingerprint").to_pylist()
-            forms = [form(name[0], one) for name, one in zip(names, logged, strict=True)]
+            forms = [form(name, one) for name, one in zip(names, logged, strict=True)]
             pairs = zip(names, forms, strict=True)
-            fresh = np.array(
-                [name not in live and one is not None for name, one in pairs], np.bool_
-            )
-            if fresh.any():
+            new = np.array([name not in live and one is not None for name, one in pairs], np.bool_)
+            if new.any():
                 column = pa.array([one or bytes(16) for one in forms], pa.binary(16))
                 place = rows.files.schema.get_field_index("schema_fingerprint")
                 files = rows.files.set_column(place, "schema_fingerprint", column)
-                new = fresh if rows.live is None else rows.live & fresh
+                new = new if rows.live is None else rows.live & new
                 again.append(replace(rows, files=files, live=new))
-        return self._new_schemas(sorted(used - _named(actions))) + actions, again
-
-    def _batches(self, found: DecodedTransaction) -> Iterator[tuple[Rows, list[FileName]]]:
-        for pieces in found.batches.values():
-            for part, _ in batch_parts(pieces):
-                if not isinstance(part, Part):
-                    raise part
-                rows = rows_of(self.state, part)
-                tables, paths = (rows.files.column(one).to_pylist() for one in ("table", "path"))
-                yield rows, list(zip(tables, paths, strict=True))
+        return self._new_schemas(sorted(used - here)) + actions, again
 
 
-def _file(action: wire.Action, kind: str) -> FileName:
-    item = getattr(action, kind)
-    return item.table, item.path
+def _names(rows: Rows) -> list[FileName]:
+    tables, paths = (rows.files.column(one).to_pylist() for one in ("table", "path"))
+    return list(zip(tables, paths, strict=True))
 
 
 def _fits(action: wire.Action, kind: str, live: set[FileName]) -> bool:
     """Whether an action fits the files that are live right before it; notes what it changes."""
     if kind not in _OF_A_FILE:
         return kind in _AS_IT_IS
-    name = _file(action, kind)
+    item = getattr(action, kind)
+    name = item.table, item.path
     was_live = name in live
     if kind == "add":
         live.add(name)
@@ -353,15 +357,7 @@ def _fits(action: wire.Action, kind: str, live: set[FileName]) -> bool:
     return was_live
 
 
-def _named(actions: Iterable[wire.Action]) -> set[tuple[str, bytes]]:
-    return {
-        (one.schema.table, one.schema.fingerprint)
-        for one in actions
-        if one.WhichOneof("kind") == "schema"
-    }
-
-
-def _add(file: SalvagedFile, original: int | None) -> wire.Action:
+def _add(file: OwnFile, original: int | None) -> wire.Action:
     """Adds a file.
 
     Args:

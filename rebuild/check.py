@@ -16,9 +16,9 @@ import contextlib
 import datetime as dt
 import shlex
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,23 +28,15 @@ from ..catalog.data.hidden import Bitmap, Bitmaps
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import UNKNOWN_DIGEST, footer_digest
 from ..catalog.format.deletes import MAX_ROWS
-from ..catalog.format.frame import FrameKind, decode_frame
 from ..catalog.format.names import (
     base_folder,
     is_id,
     is_in_place,
     mirror_key,
-    mirror_log_folder,
-    parse_log_object,
     parse_own_file,
     segments_folder,
 )
-from ..catalog.format.objects import (
-    DecodedTransaction,
-    decode_checkpoint,
-    decode_transaction,
-    read_seal,
-)
+from ..catalog.format.objects import DecodedTransaction
 from ..catalog.format.pieces import OF_A_PART
 from ..catalog.format.run import files_rows
 from ..catalog.log.checkpoint_files import decode_describing
@@ -60,24 +52,23 @@ from ..catalog.read.mirror import rebuild_command, repair_command
 from ..catalog.read.set_back import lost_bases
 from ..catalog.read.statistics import all_differences
 from ..errors import CorruptError, DatabaseNotFound, LakelogError, ObjectNotFound, UsageError
+from .copies import LOG, MIRROR, MISSING, Pair, names_of, read_pairs
 from .findings import LEVELS, CheckReport, Finding, Level, Remedy, Severity, Subset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..catalog.ambient import Ambient
     from ..catalog.format.names import LogObject
     from ..catalog.log.state import State
     from ..store import ObjectInfo, Store, WideStore
+    from .copies import Names
 
-    Names = dict[LogObject, set[int]]  # in which places each is listed
     File = dict[str, Any]  # a row of `_COLUMNS`
     Keyed = tuple[str, File]  # with its key or URL
     Use = tuple[str, str, Bitmap]  # of rows of which file, by table and path
 
-MISSING: Final = "is missing"
-LOG, MIRROR = 0, 1  # the two places of an object
-_AT_ONCE: Final = 256
+_STRAYS: Final = 256  # that are reported
 _NAMED: Final = 3
 _FOLDERS: Final = frozenset({"transactions", "mirror", "data"})
 _COLUMNS: Final = [
@@ -180,70 +171,6 @@ def logs_to_check(
     return found
 
 
-# --- Objects in both places -----------------------------------------------------------------------
-
-
-class ObjectCopy(NamedTuple):
-    """An object of a log in one of its two places.
-
-    Attributes:
-        body, decoded: Its bytes, and what they decode to; None: it is not there, or damaged.
-        problem: What is wrong with it; empty: nothing.
-    """
-
-    body: bytes | None = None
-    decoded: Any = None
-    problem: str = MISSING
-
-
-Pair = tuple[ObjectCopy, ObjectCopy]
-
-
-def read_pairs(store: Store, keys: Sequence[str]) -> list[Pair]:
-    """Reads objects of a log in both places. What can't be decoded is read a second time.
-
-    Args:
-        keys: Those of the log itself.
-    Requests: 2 GET an object; 1 more for each that can't be decoded.
-    """
-    copies = [mirror_key(key) for key in keys]
-    bodies = store.get_many([*keys, *copies])
-    found = [
-        _read_copy(store, place, key, body)
-        for place, key, body in zip([*keys, *copies], [*keys, *keys], bodies, strict=True)
-    ]
-    return list(zip(found[: len(keys)], found[len(keys) :], strict=True))
-
-
-def _read_copy(store: Store, place: str, key: str, body: bytes | None) -> ObjectCopy:
-    problem = ""
-    for again in (True, False):
-        if body is None:
-            break
-        try:
-            return ObjectCopy(body, _decode(body, key), "")
-        except CorruptError as error:
-            problem = f"is damaged: {error.message}"
-        if again:
-            body = store.get_many([place])[0]
-    return ObjectCopy(problem=problem or MISSING)
-
-
-def _decode(body: bytes, key: str) -> Any:
-    """Decodes an object by the kind that its key says."""
-    if key.endswith(".checkpoint"):
-        return decode_checkpoint(body, key)
-    if not key.endswith(".transaction"):
-        return decode_frame(body, FrameKind.SEGMENT, key)
-    try:
-        return decode_transaction(body, key)
-    except CorruptError:
-        seal = read_seal(body, key)  # one that only takes a name continues no chain
-        if seal is None:
-            raise
-        return seal
-
-
 @dataclass(slots=True)
 class _LogCheck:
     """The check of one log."""
@@ -303,7 +230,8 @@ class _LogCheck:
 
     def check_log(self) -> None:
         """Reads every object of the log in both places, and replays the chain."""
-        names = self._names()
+        strange = "is no name of lakelog's: it is ignored"
+        names = names_of(self.log, partial(self.report, "note", problem=strange))
         self.is_gone = not names
         newest = max((item.incarnation for item in names), default=0)
         in_log = {item.incarnation for item, places in names.items() if LOG in places}
@@ -314,28 +242,9 @@ class _LogCheck:
             # Points in time of what a rebuild has replaced are kept until prune removes it, from
             # the log first.
             elif incarnation in in_log or not in_log:
-                own = [item for item in items if item.kind == "transaction"]
-                for item, pair in zip(own, self._read(map(self._key, own)), strict=True):
-                    self._judge(pair, self._key(item), item.revision, remedy="")
+                for item, key, pair in self._transactions(items):
+                    self._judge(pair, key, item.revision, remedy="")
         self.files = _each_once(self.named)
-
-    def _key(self, item: LogObject) -> str:
-        return self.log.folder + item.name
-
-    def _names(self) -> Names:
-        """Lists the names in both places, the mirror first: what is committed meanwhile is in the
-        log before it is there."""
-        found: Names = {}
-        folders = {MIRROR: mirror_log_folder(self.log.writer, self.log.database)}
-        folders[LOG] = self.log.folder
-        for place, folder in folders.items():
-            for info in self.log.store.list(folder):
-                item = parse_log_object(info.key[len(folder) :])
-                if item is not None:
-                    found.setdefault(item, set()).add(place)
-                elif place == LOG:
-                    self.report("note", info.key, "is no name of lakelog's: it is ignored")
-        return found
 
     def _read_history(self) -> None:
         """Notes rows and time of each revision, as far as anything readable says them."""
@@ -346,15 +255,18 @@ class _LogCheck:
         for row in table.select(["revision", "rows_added", "committed_at"]).to_pylist():
             self.times[row["revision"]] = row["rows_added"], row["committed_at"].astimezone(dt.UTC)
 
-    def _read(self, keys: Iterable[str]) -> list[Pair]:
+    def _transactions(self, items: Iterable[LogObject]) -> Iterator[tuple[LogObject, str, Pair]]:
+        """Reads transactions in both places."""
+        own = [item for item in items if item.kind == "transaction"]
+        keys = [self.log.folder + item.name for item in own]
+        return zip(own, keys, self._read(keys), strict=True)
+
+    def _read(self, keys: list[str]) -> list[Pair]:
         """Reads objects in both places."""
-        found, wanted = [], list(keys)
-        for low in range(0, len(wanted), _AT_ONCE):
-            pairs = read_pairs(self.log.store, wanted[low : low + _AT_ONCE])
-            self.objects += sum(copy.problem != MISSING for pair in pairs for copy in pair)
-            self.progress(len(pairs))
-            found += pairs
-        return found
+        pairs = read_pairs(self.log.store, keys)
+        self.objects += sum(copy.problem != MISSING for pair in pairs for copy in pair)
+        self.progress(len(pairs))
+        return pairs
 
     def _judge(
         self,
@@ -382,11 +294,9 @@ class _LogCheck:
                 problem += ": its point in time, before a rebuild, can't be read"
             self.report(severity, key, problem, remedy, revision)
             return False
-        if own and is_end:
-            own += ": the log has lost its end, and readers see an older state"
-            self.report("error", key, own, "copy", revision)
-        elif own:
-            self.report("warning", key, own, "copy", revision)
+        if own:
+            lost = ": the log has lost its end, and readers see an older state" if is_end else ""
+            self.report("error" if is_end else "warning", key, own + lost, "copy", revision)
         elif copy and is_mirrored:
             self.report("warning", mirror_key(key), copy, "copy", revision)
         return True
@@ -395,42 +305,29 @@ class _LogCheck:
         """Replays the incarnation in use from the beginning of what is retained."""
         self._read_history()
         transactions: dict[int, dict[str, Pair]] = {}
-        own = [item for item in items if item.kind == "transaction"]
-        for item, pair in zip(own, self._read(map(self._key, own)), strict=True):
-            transactions.setdefault(item.revision, {})[self._key(item)] = pair
+        for item, key, pair in self._transactions(items):
+            transactions.setdefault(item.revision, {})[key] = pair
         checkpoints: dict[int, State | None] = {}
         bases = [item for item in items if item.kind == "checkpoint"]
         first = min((item.revision for item in bases), default=0)
         for item in bases:
-            # What the log begins with must have its copy, unless that is its first transaction.
-            needed = MIRROR in names[item] or (item.revision == first and 0 not in transactions)
-            state = self._read_checkpoint(item, needed=needed)
+            # What the log begins with must have its copy, and nothing below it computes it again.
+            is_first = item.revision == first and 0 not in transactions
+            remedy: Remedy = "rebuild" if is_first else "checkpoint"
+            needed = is_first or MIRROR in names[item]
+            state = self._read_checkpoint(item, remedy, needed=needed)
             checkpoints.setdefault(item.revision, state)
-        if bases and 0 not in transactions:
-            self._give_up_computing(first, is_readable=checkpoints[first] is not None)
         head = max((item.revision for item in items if LOG in names[item]), default=-1)
         self._replay(transactions, checkpoints, head)
 
-    def _give_up_computing(self, first: int, *, is_readable: bool) -> None:
-        """Says of the checkpoint that the log begins with that only a rebuild makes it again: there
-        is nothing below it to compute it from."""
-        for place, one in enumerate(self.findings):
-            if one.remedy == "checkpoint" and one.revision == first:
-                self.findings[place] = replace(
-                    one,
-                    severity=one.severity if is_readable else "error",
-                    remedy="rebuild",
-                    command=rebuild_command(one.writer, one.database).strip("`"),
-                )
-
-    def _read_checkpoint(self, item: LogObject, *, needed: bool) -> State | None:
+    def _read_checkpoint(self, item: LogObject, remedy: Remedy, *, needed: bool) -> State | None:
         """Reads a checkpoint with its segments in the log and, where it must, in the mirror.
 
         Returns:
             Its state; None if it can't be used.
         """
-        key, revision = self._key(item), item.revision
-        judge = partial(self._judge, revision=revision, is_mirrored=needed, remedy="checkpoint")
+        key, revision = self.log.folder + item.name, item.revision
+        judge = partial(self._judge, revision=revision, is_mirrored=needed, remedy=remedy)
         (pair,) = self._read([key])
         if not judge(pair, key):
             return None
@@ -438,9 +335,10 @@ class _LogCheck:
         try:
             _read_parts(state)
         except LakelogError as error:
-            self.report("warning", error.key or key, error.message, "checkpoint", revision)
+            severity: Severity = "warning" if remedy == "checkpoint" else "error"
+            self.report(severity, error.key or key, error.message, remedy, revision)
             return None
-        self._judge_parts(state, key)
+        self._judge_parts(state, key, remedy)
         assert state.base is not None
         folder = segments_folder(self.log.writer, self.log.database)
         pieces = (state.base.references, *state.pieces)
@@ -449,7 +347,7 @@ class _LogCheck:
             judge(found, segment)
         return state
 
-    def _judge_parts(self, state: State, key: str) -> None:
+    def _judge_parts(self, state: State, key: str, remedy: Remedy) -> None:
         """Reads the files and statistics of a checkpoint; reports the segments that can't be used.
 
         A segment whose digest is right can say what no checkpoint may.
@@ -465,13 +363,15 @@ class _LogCheck:
             try:
                 read()
             except LakelogError as error:
-                self._report_once(error, key, state.revision)
+                self._report_once(error, key, state.revision, remedy)
 
-    def _report_once(self, error: LakelogError, key: str, revision: int) -> None:
+    def _report_once(
+        self, error: LakelogError, key: str, revision: int, remedy: Remedy = "checkpoint"
+    ) -> None:
         """Reports what makes a checkpoint useless, if its object was not reported yet."""
         key = error.key or key
         if all(finding.object != key for finding in self.findings):
-            self.report("warning", key, error.message, "checkpoint", revision)
+            self.report("warning", key, error.message, remedy, revision)
 
     def _replay(
         self,
@@ -523,10 +423,9 @@ class _LogCheck:
     def _apply(self, state: State | None, pair: Pair, key: str, revision: int) -> State | None:
         """Applies what continues the chain: the log's object or its copy."""
         problem = "is the seal of a rebuild that is not done"
-        for place, other in ((LOG, pair[MIRROR].decoded), (MIRROR, pair[LOG].decoded)):
-            decoded = pair[place].decoded
-            if not isinstance(decoded, DecodedTransaction):
-                continue
+        found = {place: copy.decoded for place, copy in enumerate(pair)}
+        found = {place: one for place, one in found.items() if isinstance(one, DecodedTransaction)}
+        for place, decoded in found.items():
             if state is None:
                 self._note_transaction(decoded)
                 return None
@@ -536,17 +435,16 @@ class _LogCheck:
             except CorruptError as error:
                 problem = f"breaks the chain: {error.message}"
                 continue
-            if isinstance(other, DecodedTransaction) and other.digest != decoded.digest:
+            other = found.get(1 - place, decoded)
+            if other.digest != decoded.digest:
                 # Each was committed once: the end of the log was lost, and somebody went on.
-                self.report(
-                    "error",
-                    mirror_key(key) if place == LOG else key,
+                where = mirror_key(key) if place == LOG else key
+                words = (
                     f"is another commit of revision {revision} than the other copy is: neither may "
-                    "be put over the other",
-                    "rebuild",
-                    revision,
-                    rows=transaction_row(other)["rows_added"],
+                    "be put over the other"
                 )
+                rows = transaction_row(other)["rows_added"]
+                self.report("error", where, words, "rebuild", revision, rows=rows)
             fresh.tail.clear()  # all parts are read: they have taken it in
             self._note_transaction(decoded)
             return fresh
@@ -600,8 +498,11 @@ class _LogCheck:
     def check_files(self) -> None:
         """Looks whether each data file that a retained revision names is there, and as long."""
         self.files_seen += self.files.num_rows
+        # External files are in no listing, and a listing can miss a name.
         sizes = {path: info.size_bytes for path, info in self.listed.items()}
-        self._report_files(self._size_problem, self._keyed(_wrong_size(self.files, sizes)))
+        shown = [sizes.get(path, -1) for path in self.files.column("path").to_pylist()]
+        wrong = pc.not_equal(self.files.column("size_bytes"), pa.array(shown, pa.int64()))
+        self._report_files(self._size_problem, self._keyed(self.files.filter(wrong).to_pylist()))
         for path in sorted(self.deletes.keys() - self.listed.keys()):
             if self._size(self.base + path) is None:
                 self._report_deletes(path, "The deletion vectors are gone")
@@ -611,7 +512,7 @@ class _LogCheck:
         which the log doesn't have. They say that it lost its end in both places, or all of it."""
         known = {*self.files.column("path").to_pylist(), *self.deletes}
         left = {path: parse_own_file(path) for path in sorted(self.listed.keys() - known)}
-        for path in [path for path, name in left.items() if name is None][:_AT_ONCE]:
+        for path in [path for path, name in left.items() if name is None][:_STRAYS]:
             problem = "is no file of lakelog's, and no table has it"
             self.report("note", self.base + path, problem)
         if self.head is None and not self.is_gone:
@@ -686,7 +587,7 @@ class _LogCheck:
 
     def _size_problem(self, key: str, file: File) -> str:
         try:
-            there = self._size(key)  # a listing can miss a name
+            there = self._size(key)
         except LakelogError as error:
             if not is_in_place(file["path"]):
                 raise
@@ -811,15 +712,6 @@ def _each_once(named: list[pa.Table]) -> pa.Table:
     same = pc.and_(pc.equal(paths[1:], paths[:-1]), pc.equal(tables[1:], tables[:-1]))
     first = pa.array([True] * min(1, len(table)), pa.bool_())
     return table.filter(pa.concat_arrays([first, pc.invert(same)]))
-
-
-def _wrong_size(files: pa.Table, sizes: dict[str, int]) -> list[File]:
-    """Returns the files that a listing doesn't show with the size that the log says: external ones
-    too, which no listing shows."""
-    shown = [sizes.get(path, -1) for path in files.column("path").to_pylist()]
-    wrong = pc.not_equal(files.column("size_bytes"), pa.array(shown, pa.int64()))
-    found: list[File] = files.filter(wrong).to_pylist()
-    return found
 
 
 def _time(us: int) -> dt.datetime:

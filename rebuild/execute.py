@@ -2,8 +2,8 @@
 
 The order of requests, and why:
 
-1. The log is read as planning has read it, and must be the same; so must the names below `data/`.
-   The opening state is built in memory: what can't be built is known before anything is touched.
+1. Log and footers are read as planning has read them, and must give the very same plan. The opening
+   state is built in memory: what can't be built is known before anything is touched.
 2. The mirror of the present incarnation is completed, for nobody opens it for writing again. The
    seals are put, if absent, and mirrored. Who still commits under one of these names has either
    been first (then the plan is void), or is refused from here on.
@@ -19,133 +19,132 @@ Source: docs/format.md, section 4.5.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..catalog.commit.checkpointer import put_segments
 from ..catalog.commit.mirror import copy_checkpoint
 from ..catalog.format.names import (
-    LogObject,
     mirror_key,
     mirror_log_folder,
     parse_log_object,
 )
-from ..catalog.format.objects import decode_transaction, read_seal
+from ..catalog.format.objects import read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.parallel import AT_ONCE, each_in_parallel, parallel
 from ..catalog.read.log_reader import LogReader
 from ..errors import (
     CorruptError,
     CorruptObject,
-    NotFoundError,
     ObjectExists,
     ObjectNotFound,
     PlanOutdated,
+    UsageError,
 )
 from ..plans import check_source, open_source, refuse_refs
 from ..store import probe
-from .build import live_files_of, opening_state
-from .old_log import get, read_old_log
-from .plan import RebuildInfo, RebuildPlan, check_plan
+from .build import Survey, live_files_of, opening_state
+from .copies import LOG, MIRROR, read_items
+from .plan import RebuildInfo, RebuildPlan
+from .planning import survey
 from .scan import data_digest, list_data
-from .seals import seal_body, seal_name
+from .seals import SlotName, seal_body, seal_name
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
     from ..catalog.log.checkpoint import EncodedCheckpoint
     from ..catalog.log.state import State
-    from ..plans import Progress
+    from ..catalog.parallel import Engine
+    from ..plans import Progress, Source
     from ..store import Store
-    from .old_log import OldLog
-    from .plan import SlotName
 
 
 def execute_rebuild(
     source: Catalog | Store,
     plan: RebuildPlan,
     *,
+    engine: Engine | None = None,
     ambient: Ambient | None = None,
     progress: Progress | None = None,
 ) -> RebuildInfo:
-    """Checks a plan again, seals the log, and opens its next incarnation.
+    """Makes a plan again, seals the log, and opens its next incarnation.
 
     Args:
         source: The catalog that the plan was made for, or its store.
+        engine: Who reads the footers; None: threads of this process.
         ambient: Clock and identities; those of the catalog if not given.
         progress: Called with (done, total, what), from this thread.
     Raises:
-        UsageError, InvalidPath: Not a plan for this.
+        UsageError: Not a plan for this.
         PlanOutdated: The data files or the log changed since, or another rebuild was first; plan
             again.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         StorageError: The store failed on the way: execute again, or plan again.
-    Requests: 4 for the probe, 5 LIST, as planning reads the log; 1 PUT for each transaction that
-        has no copy; 2 PUT for each seal, each new segment and the checkpoint; 2 GET for each of
-        these segments.
+    Requests: 4 for the probe, those of planning, and 4 LIST; 1 PUT for each transaction that has no
+        copy; 2 PUT for each seal, each new segment and the checkpoint; 2 GET for each of these
+        segments.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
     check_source(plan, "rebuild", store)
-    check_plan(plan)
     refuse_refs(store)
     exclusive = probe(
         store, f"{plan.writer}/", new_name=lambda: ambient.new_id().hex()
     ).put_if_absent
     at_once = AT_ONCE if ambient.in_background else 1
     log = LogReader(store, plan.writer, plan.database, ambient)
-    _check_data(log, plan)
-    old = _planned_on(log, plan)
-    state = opening_state(plan, old.state, old.readable)
+    found = _made_again(place, plan, engine, progress)
+    state = opening_state(found)
     encoded = encode_state(state)
     _refuse_other_opening(log, plan, encoded)
-    _complete_mirror(log, plan, at_once, exclusive=exclusive)
-    _seal(log, plan, at_once, exclusive=exclusive)
-    _put_segments(log, plan, encoded, at_once, progress)
-    _check_data(log, plan)
+    _complete_mirror(log, found, exclusive=exclusive)
+    _seal(log, found, at_once, exclusive=exclusive)
+    _put_segments(log, state, encoded, at_once, progress)
+    if data_digest(list_data(store, plan.writer, plan.database)) != found.scan.digest:
+        raise _outdated(plan, "what lies below data/")
     _refuse_other_opening(log, plan, encoded)
     if not _put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive):
         raise _another_was_first(plan, log.folder + encoded.name)
-    _mirror(log, encoded, exclusive=exclusive)
-    _read_back(log, plan, state)
-    return _info(log, plan, state, encoded)
+    item = parse_log_object(encoded.name)
+    assert item is not None
+    copy_checkpoint(log, item, exclusive=exclusive)
+    _read_back(log, state)
+    return _info(log, found, encoded)
 
 
-def _info(
-    log: LogReader, plan: RebuildPlan, state: State, encoded: EncodedCheckpoint
-) -> RebuildInfo:
-    counts = encoded.decoded.message.counts
+def _info(log: LogReader, found: Survey, encoded: EncodedCheckpoint) -> RebuildInfo:
+    plan, counts = found.plan, encoded.decoded.message.counts
     return RebuildInfo(
         writer=plan.writer,
         database=plan.database,
         incarnation=plan.incarnation,
-        revision=state.revision,
+        revision=plan.revision,
         transactions=len(plan.transactions),
         files=counts.files,
         rows=counts.rows,
         size_bytes=counts.bytes,
         checkpoint_key=log.folder + encoded.name,
-        seal_key=log.folder + seal_name(plan, plan.seal.at),
+        seal_key=log.folder + seal_name(found.seal, found.seal.at),
     )
 
 
 # --- Before anything is written -------------------------------------------------------------------
 
 
-def _check_data(log: LogReader, plan: RebuildPlan) -> None:
-    """Refuses a plan if the objects below `data/` are not those that it was made from."""
-    if data_digest(list_data(log.store, plan.writer, plan.database)) != plan.data_digest:
-        raise _outdated(plan, "what lies below data/")
-
-
-def _planned_on(log: LogReader, plan: RebuildPlan) -> OldLog:
-    """Reads the old log again: it must be what was planned on, and sealed by nobody else."""
-    names = plan.writer, plan.database
-    old = read_old_log(log.store, *names, log.ambient, below=plan.incarnation)
-    is_same = (old.base, old.digests) == (plan.base, plan.readable)
-    if not is_same or any(seal.rebuild_id.hex() != plan.rebuild_id for seal in old.seals):
-        raise _outdated(plan, "its log")
-    return old
+def _made_again(
+    place: Source, plan: RebuildPlan, engine: Engine | None, progress: Progress | None
+) -> Survey:
+    """Plans once more: it must be the same plan, of a log that nobody else has sealed."""
+    names = plan.writer, plan.database, plan.exclude, plan.include
+    try:
+        found = survey(place, *names, engine=engine, progress=progress, again=plan)
+    except UsageError as error:  # what was excluded isn't there any more
+        raise _outdated(plan, "what is left") from error
+    if found.plan != plan or any(s.rebuild_id.hex() != plan.rebuild_id for s in found.old.seals):
+        raise _outdated(plan, "the log, or what lies below data/,")
+    return found
 
 
 def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
@@ -179,62 +178,50 @@ def _refuse_other_opening(log: LogReader, plan: RebuildPlan, encoded: EncodedChe
 # --- The seals ------------------------------------------------------------------------------------
 
 
-def _complete_mirror(log: LogReader, plan: RebuildPlan, at_once: int, *, exclusive: bool) -> None:
+def _complete_mirror(log: LogReader, found: Survey, *, exclusive: bool) -> None:
     """Copies the transactions of the present incarnation that have no copy: its newest two, if
     their writer died. What is damaged, pruned or one side of a fork is left alone.
 
-    Requests: 2 LIST; 1 HEAD, 1 GET and 1 PUT for each.
+    Requests: 2 GET and 1 PUT for each.
     """
-    present = plan.seal.log.incarnation
-    copies, listing = log.copies(present), log.names(present)
-    start = max(copies.checkpoints, default=0)
-
-    def copy(item: LogObject) -> None:
-        try:
-            body = get(log.store, log.folder + item.name)
-            found = decode_transaction(body, log.folder + item.name)
-        except (CorruptError, NotFoundError):
-            return
-        if found.log == plan.seal.log:
+    names, present = found.old.names, found.seal.log
+    own = [item for item in sorted(names) if item.incarnation == present.incarnation]
+    starts = (i.revision for i in own if i.kind == "checkpoint" and MIRROR in names[i])
+    start = max(starts, default=0)
+    own = [item for item in own if item.kind == "transaction" and item.revision >= start]
+    count = Counter(item.revision for item in own)
+    missing = [item for item in own if MIRROR not in names[item] and count[item.revision] == 1]
+    for item, pair in zip(missing, read_items(log, names, missing), strict=True):
+        body, decoded = pair[LOG][:2]
+        if body is not None and decoded.log == present:
             _put_once(log.store, mirror_key(log.folder + item.name), body, exclusive=exclusive)
 
-    missing = [
-        items[0]
-        for revision, items in listing.transactions.items()
-        if revision >= start and len(items) == 1 and revision not in copies.transactions
-    ]
-    parallel(copy, missing, at_once=at_once)
 
-
-def _seal(log: LogReader, plan: RebuildPlan, at_once: int, *, exclusive: bool) -> None:
+def _seal(log: LogReader, found: Survey, at_once: int, *, exclusive: bool) -> None:
     """Takes the names that a committer may still use in the present incarnation."""
-    _take(log, plan, plan.seal.at, exclusive=exclusive)
+    take = partial(_take, log, found, exclusive=exclusive)
+    take(found.seal.at)
     if exclusive:  # else names are random, and nothing is promised
-        take = partial(_take, log, plan, exclusive=True)
-        parallel(take, plan.seal.others, at_once=at_once)
+        parallel(take, found.seal.others, at_once=at_once)
 
 
-def _take(log: LogReader, plan: RebuildPlan, at: SlotName, *, exclusive: bool) -> None:
-    key, body = log.folder + seal_name(plan, at), seal_body(plan, at)
-    if not _put_once(log.store, key, body, exclusive=exclusive):
-        body = _other_seal(log, plan, key)
-    _put_once(log.store, mirror_key(key), body, exclusive=exclusive)
-
-
-def _other_seal(log: LogReader, plan: RebuildPlan, key: str) -> bytes:
-    """Returns the seal that another execution of this rebuild has put.
+def _take(log: LogReader, found: Survey, at: SlotName, *, exclusive: bool) -> None:
+    """Puts a seal in both places, or copies that which another execution of this rebuild has put.
 
     Raises:
         PlanOutdated: Somebody has committed under this name, or another rebuild sealed it.
     """
-    try:
-        body = log.store.get(key)
-        found = read_seal(body, key)
-    except (ObjectNotFound, CorruptError):
-        found = None
-    if found is None or found.rebuild_id.hex() != plan.rebuild_id:
-        raise _outdated(plan, "its log")
-    return body
+    key, body = log.folder + seal_name(found.seal, at), seal_body(found.seal, found.plan, at)
+    if not _put_once(log.store, key, body, exclusive=exclusive):
+        there = log.store.get_many([key])[0]
+        try:
+            other = read_seal(there or b"", key)
+        except CorruptError:
+            other = None
+        if there is None or other is None or other.rebuild_id.hex() != found.plan.rebuild_id:
+            raise _outdated(found.plan, "the log")
+        body = there
+    _put_once(log.store, mirror_key(key), body, exclusive=exclusive)
 
 
 # --- The new incarnation --------------------------------------------------------------------------
@@ -242,7 +229,7 @@ def _other_seal(log: LogReader, plan: RebuildPlan, key: str) -> bytes:
 
 def _put_segments(
     log: LogReader,
-    plan: RebuildPlan,
+    state: State,
     encoded: EncodedCheckpoint,
     at_once: int,
     progress: Progress | None,
@@ -250,20 +237,10 @@ def _put_segments(
     """Puts the segments, and reads back all that the checkpoint refers to."""
     put_segments(log, encoded, exclusive=False)
     pieces = [[piece] for piece in encoded.pieces if piece.inline is None]
-    read = partial(log.read_pieces, log=plan.log)
+    read = partial(log.read_pieces, log=state.log)
     for done, _ in enumerate(each_in_parallel(read, pieces, at_once=at_once), 1):
         if progress is not None:
             progress(done, len(pieces), "segments written")
-
-
-def _mirror(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool) -> None:
-    """Puts the second copy of the opening checkpoint and its segments."""
-    item = parse_log_object(encoded.name)
-    assert item is not None
-    copy_checkpoint(log, item, exclusive=exclusive)
-    key = mirror_key(log.folder + encoded.name)
-    if log.store.get(key) != encoded.body:
-        raise CorruptObject(f"{key} is another object than the log has", key=key)
 
 
 def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
@@ -284,13 +261,14 @@ def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
     return there == body
 
 
-def _read_back(log: LogReader, plan: RebuildPlan, state: State) -> None:
+def _read_back(log: LogReader, state: State) -> None:
     """Checks that the new incarnation reads as it was built."""
-    found = log.load(state.revision, incarnation=plan.incarnation)
+    assert state.log is not None
+    found = log.load(state.revision, incarnation=state.log.incarnation)
     is_same = found.digest == state.digest and found.log == state.log
     if not is_same or live_files_of(found) != live_files_of(state):
         raise CorruptObject(
-            f"What was written of the new log of {plan.writer}/{plan.database} reads otherwise",
+            f"What was written of the new log of {log.writer}/{log.database} reads otherwise",
             key=log.folder,
             hint="The old log is still beside it. Check the store with `lakelog doctor`",
         )

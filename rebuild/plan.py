@@ -1,5 +1,9 @@
 """What a rebuild will do: a plan (`plans`), and how it is shown. Pure.
 
+A plan says what comes back and what does not. It holds nothing that is written: executing it reads
+the log and the footers again, and does what they say, if that is the very same plan. So a plan of
+unknown origin can choose nothing but which transactions to exclude and include.
+
 Source: docs/maintenance.md, "Rebuild"; docs/format.md, section 4.5.
 """
 
@@ -10,21 +14,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from google.protobuf.message import DecodeError
-
-from ..catalog.format.frame import LogIdentity  # noqa: TC001 - the same
-from ..catalog.format.names import (
-    LOG_ID_BYTES,
-    MAX_EPOCH,
-    MAX_INCARNATION,
-    MAX_REVISION,
-    check_id,
-    check_path,
-)
-from ..catalog.format.objects import MAX_APP_ID_BYTES, OPERATIONS
-from ..catalog.format.segments import MAX_NUMBER, MAX_TIME_US
-from ..catalog.wire import lakelog_transaction_pb2 as wire
-from ..errors import InvalidPath
+from ..catalog.format.names import MAX_INCARNATION, check_id
+from ..errors import UsageError
 from ..plans.contract import Effect, Field, Group
 from ..plans.saved import decode_plan, encode_plan
 
@@ -35,20 +26,6 @@ FileName = tuple[str, str]  # table and path
 Proof = Literal["proven", "unproven"]
 LeftOutKind = Literal["damaged", "stray", "uncommitted", "removed", "excluded"]
 _ID: Final = re.compile(r"[0-9a-f]{32}")
-_UUID_BYTES: Final = 16
-_DIGEST_BYTES: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class SalvagedFile:
-    """A file that the rebuilt log adds, with its `Add`, serialized."""
-
-    path: str
-    table: str
-    size_bytes: int
-    row_count: int
-    fingerprint: bytes = field(repr=False)
-    add: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +37,11 @@ class SalvagedTransaction:
         proof: `proven`: a footer says that it was committed. `unproven`: none does, and it may have
             been.
         revision: Its place in the log; None if it has none there.
-        epoch, operation, app_id, app_version: As its footers say.
-        files: What it adds.
+        epoch, operation: As its footers say.
+        files: Tables and paths of what it adds.
+        rows, size_bytes: Of these files.
         removes: Live files that it takes out: none if it is unproven, but for a rewrite.
         kept: How many live files it replaced that are kept all the same; 0 if it has a place.
-        vectors: Deletion vectors of a proven one, as `RowDeletes`.
         why: Why it counts, in words.
     """
 
@@ -73,23 +50,12 @@ class SalvagedTransaction:
     revision: int | None
     epoch: int
     operation: str
-    app_id: str
-    app_version: int
-    files: tuple[SalvagedFile, ...]
+    files: tuple[FileName, ...]
+    rows: int
+    size_bytes: int
     removes: tuple[FileName, ...]
     kept: int
-    vectors: tuple[bytes, ...] = field(repr=False)
     why: str
-
-    @property
-    def rows(self) -> int:
-        """Of the files that it adds."""
-        return sum(file.row_count for file in self.files)
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the files that it adds."""
-        return sum(file.size_bytes for file in self.files)
 
     @property
     def files_removed(self) -> int:
@@ -119,59 +85,12 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownSchema:
-    """A schema that files of a table have by their footers; see `EncodedSchema`.
-
-    Attributes:
-        marked: Fingerprints that readable transactions give such files: of the same schema with
-            marks that no footer has, which was lost.
-    """
-
-    table: str
-    fingerprint: bytes
-    message: bytes = field(repr=False)
-    marked: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class GoneFile:
     """A live file that is not in the store any more."""
 
     table: str
     path: str
     row_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class SlotName:
-    """A name in the log: a revision and its slot uuid."""
-
-    revision: int
-    uuid: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SealPlan:
-    """How the present incarnation is ended.
-
-    Attributes:
-        log: The present incarnation.
-        at: The agreed name of the revision after the head, or as good a guess as can be made.
-        previous_uuid, previous_digest: Of the head; empty if it can't be read.
-        epoch: The seal's.
-        after_us: Commit time of the head; 0 if it can't be read.
-        others: Further names that a living committer may still use.
-        exists: Whether a seal is there already, and this plan goes on with its numbers.
-    """
-
-    log: LogIdentity
-    at: SlotName
-    previous_uuid: bytes
-    previous_digest: bytes
-    epoch: int
-    after_us: int
-    others: tuple[SlotName, ...] = ()
-    exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,23 +103,18 @@ class RebuildPlan:
         writer, database: Whose log.
         made_at: When, UTC, by the planner's clock.
         rebuild_id: Hex; the names that it writes follow from it.
-        log: The rebuilt log: its id, which is the old one's, and its incarnation.
+        sealed, incarnation: The present incarnation, which is ended, and the next.
         revision: Of its opening checkpoint, above all that was seen.
         epoch: Of that: above all that was seen, so that old owners are fenced.
-        base: Incarnation, revision and digest of the newest state that can be read; 0, -1 and empty
-            if none can.
-        readable: Digests of the transactions above it that can be read, by revision.
+        base: Incarnation and revision of the newest state that can be read; 0 and -1 if none can.
+        exclude, include: Ids (hex) of transactions that the user left out, or took in.
         transactions: Lost transactions that count, in order.
         gone: Live files that are not in the store any more.
         left_out: Objects that the log won't name, with the reason for each.
-        notes: What can't be known, in words.
         lost: How many revisions are lost that no footer names.
-        seal: How the present incarnation is ended.
+        digest: Of all that it was made from: the log, and the names and sizes below `data/`.
+        notes: What can't be known, in words.
         old_objects: Names of the log that are there now; all of them stay.
-        data_digest: Of names and sizes below `data/`, to see a change.
-        schemas: Of the files of salvaged and readable transactions.
-        begun_at_us: When the newest object below `data/` was written, by the store's time; 0 if
-            there is none, or it doesn't say.
     """
 
     kind: Literal["rebuild"]
@@ -209,26 +123,21 @@ class RebuildPlan:
     database: str
     made_at: dt.datetime
     rebuild_id: str
-    log: LogIdentity
+    sealed: int
+    incarnation: int
     revision: int
     epoch: int
-    base: tuple[int, int, bytes]
-    readable: tuple[bytes, ...] = field(repr=False)
+    base: tuple[int, int]
+    exclude: tuple[str, ...]
+    include: tuple[str, ...]
     transactions: tuple[SalvagedTransaction, ...] = field(repr=False)
     gone: tuple[GoneFile, ...] = field(repr=False)
     left_out: tuple[LeftOut, ...] = field(repr=False)
-    notes: tuple[str, ...] = field(repr=False)
     lost: int
-    seal: SealPlan = field(repr=False)
-    old_objects: int
-    data_digest: bytes = field(repr=False)
-    schemas: tuple[KnownSchema, ...] = field(repr=False)
-    begun_at_us: int = 0
-
-    @property
-    def incarnation(self) -> int:
-        """That of the rebuilt log."""
-        return self.log.incarnation
+    digest: bytes = field(repr=False)
+    # An execution that was broken off has put seals: they are no change.
+    notes: tuple[str, ...] = field(repr=False, compare=False)
+    old_objects: int = field(compare=False)
 
     @property
     def is_whole(self) -> bool:
@@ -247,9 +156,7 @@ class RebuildPlan:
 
     def describe(self) -> tuple[Group, ...]:
         """What comes back, what is lost, what is left out, and what becomes of the old log."""
-        sealed = "is sealed" if self.seal.exists else "will be sealed"
-        reason = f"{sealed}; the objects of the old log stay"
-        old = (self.seal.log.incarnation, self.old_objects, reason)
+        old = (self.sealed, self.old_objects, "will be sealed; the objects of the old log stay")
         logs = [old] * bool(self.old_objects) + [(self.incarnation, None, "the rebuilt log")]
         names = [column.name for column in _INCARNATION]
         return (
@@ -270,13 +177,22 @@ class RebuildPlan:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> RebuildPlan:
-        """Returns a plan from `to_json`, checked.
+        """Returns a plan from `to_json`.
 
         Raises:
-            UsageError: Not a plan, one of another format, or one that contradicts itself.
-            InvalidName, InvalidPath: It names what no rebuild may write.
+            UsageError: Not a plan, or one of another format.
+            InvalidName: It names what can't be.
         """
-        return check_plan(decode_plan(cls, text))
+        plan = decode_plan(cls, text)
+        check_id(plan.writer, "writer")
+        check_id(plan.database, "database")
+        if not _ID.fullmatch(plan.rebuild_id) or not 1 < plan.incarnation <= MAX_INCARNATION:
+            raise UsageError(
+                "This can't be a rebuild plan: a number or an id is out of range",
+                key=plan.rebuild_id[:60],
+                hint="The plan was not made by lakelog, or was changed. Make a new one",
+            )
+        return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,75 +218,6 @@ class RebuildInfo:
     size_bytes: int
     checkpoint_key: str
     seal_key: str
-
-
-# --- Checks of a plan of unknown origin -----------------------------------------------------------
-
-
-def check_plan(plan: RebuildPlan) -> RebuildPlan:
-    """Returns the plan, if all that it names is what a rebuild of its log may write.
-
-    Raises:
-        InvalidName, InvalidPath: A writer, database, path or number that can't be.
-    """
-    check_id(plan.writer, "writer")
-    check_id(plan.database, "database")
-    known = {(schema.table, schema.fingerprint) for schema in plan.schemas}
-    for item in plan.transactions:
-        _check_transaction(item, known)
-    for gone in plan.gone:
-        check_path(gone.path)
-    seal = plan.seal
-    names = (seal.at, *seal.others)
-    if (
-        not _ID.fullmatch(plan.rebuild_id)
-        or not 1 <= seal.epoch < plan.epoch <= MAX_EPOCH
-        or plan.log.log_id != seal.log.log_id
-        or len(plan.log.log_id) != LOG_ID_BYTES
-        or not 1 <= seal.log.incarnation < plan.log.incarnation <= MAX_INCARNATION
-        or not 0 <= plan.begun_at_us < MAX_TIME_US
-        or not max(name.revision for name in names) < plan.revision < MAX_REVISION
-        or not -1 <= plan.base[1] < plan.revision
-        or any(name.revision < 0 or len(name.uuid) != _UUID_BYTES for name in names)
-        or len(seal.previous_uuid) not in {0, _UUID_BYTES}
-        or len(seal.previous_digest) not in {0, _DIGEST_BYTES}
-        or not 0 <= seal.after_us < MAX_TIME_US
-    ):
-        raise _changed("a number or an id is out of range", plan.rebuild_id)
-    return plan
-
-
-def _check_transaction(item: SalvagedTransaction, known: set[tuple[str, bytes]]) -> None:
-    for _, path in item.removes:
-        check_path(path)
-    if (
-        not _ID.fullmatch(item.transaction_id)
-        or item.operation not in OPERATIONS
-        or len(item.app_id.encode()) > MAX_APP_ID_BYTES
-        or not 0 <= item.app_version < MAX_NUMBER
-    ):
-        raise _changed("a field of a transaction is wrong", item.transaction_id)
-    for file in item.files:
-        check_path(file.path)
-        if (file.table, file.fingerprint) not in known or not _fits(file):
-            raise _changed(f"{file.path!r} is not the file of its facts", file.path)
-
-
-def _fits(file: SalvagedFile) -> bool:
-    try:
-        add = wire.Add.FromString(file.add)
-    except DecodeError:
-        return False
-    facts = (add.path, add.table, add.size_bytes, add.row_count, add.schema_fingerprint)
-    return facts == (file.path, file.table, file.size_bytes, file.row_count, file.fingerprint)
-
-
-def _changed(problem: str, key: str) -> InvalidPath:
-    return InvalidPath(
-        f"This can't be a rebuild plan: {problem}",
-        key=key,
-        hint="The plan was not made by lakelog, or was changed. Make a new one",
-    )
 
 
 # --- How it is shown ------------------------------------------------------------------------------

@@ -6,42 +6,26 @@ Source: docs/maintenance.md, "Rebuild".
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import itertools
-from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.frame import LogIdentity
-from ..catalog.format.names import (
-    MAX_INCARNATION,
-    base_folder,
-    check_id,
-    parse_data_file,
-    parse_deletes_file,
-)
-from ..catalog.format.segments import MAX_TIME_US
+from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id
 from ..catalog.log.part import Part, added_files, batch_parts
 from ..catalog.parallel import AT_ONCE, Embedded, parallel
-from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import NotFoundError, StorageError, UsageError
 from ..plans import Source, open_source, refuse_refs
-from .build import live_files_of, parts_of
+from .build import Survey, live_files_of, parts_of
 from .old_log import read_old_log
-from .plan import (
-    GoneFile,
-    KnownSchema,
-    LeftOut,
-    LeftOutKind,
-    RebuildPlan,
-    SalvagedFile,
-    SalvagedTransaction,
-)
+from .plan import FileName, GoneFile, LeftOut, LeftOutKind, RebuildPlan, SalvagedTransaction
 from .rules import EXCLUDED, INCLUDED, REMOVED, Base, Decision, Readable, Salvaged, decide
-from .scan import MAX_FILE_EPOCH, Scan, is_there, keep_own, scan_data
+from .scan import Scan, is_there, keep_own, scan_data
 from .seals import plan_seal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
@@ -51,7 +35,7 @@ if TYPE_CHECKING:
     from ..plans import Progress
     from ..store import Store
     from .old_log import OldLog
-    from .plan import FileName
+    from .seals import Seal
 
 _ASKED: Final = 1_000
 _KINDS: Final[dict[str, LeftOutKind]] = {EXCLUDED: "excluded", REMOVED: "removed"}
@@ -86,19 +70,41 @@ def plan_rebuild(
             plan leaves no file out, or the last incarnation is in use.
         UnsupportedFeature: A later version wrote the log, or the catalog has refs.
         StorageError: The store failed.
-    Requests: 3 LIST, as reading the newest state of this one log, and 1 or 2 GET for each
-        transaction above it; 1 or 2 GET for each data file that it has not live.
+    Requests: 3 LIST, as reading the newest state of this one log, and 2 GET for each transaction;
+        1 or 2 GET for each data file that it has not live.
     """
     place = open_source(source, ambient)
+    asked = tuple(exclude), tuple(include)
+    return survey(place, writer, database, *asked, engine=engine, progress=progress).plan
+
+
+def survey(
+    place: Source,
+    writer: str,
+    database: str,
+    exclude: tuple[str, ...],
+    include: tuple[str, ...],
+    *,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    again: RebuildPlan | None = None,
+) -> Survey:
+    """Reads all that is left of a log, and decides what becomes of it.
+
+    Args:
+        again: A plan that was made before: its time and its names are taken, and what it may have
+            written of its incarnation is not looked at.
+    Raises, Requests: As `plan_rebuild`.
+    """
     store, ambient = place.store, place.ambient
     check_id(writer, "writer")
     check_id(database, "database")
     refuse_refs(store)
-    old = read_old_log(store, writer, database, ambient)
-    state = old.state
-    live = live_files_of(state)
+    below = MAX_INCARNATION + 1 if again is None else again.incarnation
+    old = read_old_log(store, writer, database, ambient, below=below)
+    live = live_files_of(old.state)
     engine = engine or Embedded(AT_ONCE if ambient.in_background else 1)
-    vectors = (path for paths in state.deletes.objects() for path in paths.to_pylist())
+    vectors = (path for paths in old.state.deletes.objects() for path in paths.to_pylist())
     paths = {path for _, path in live}.union(vectors)
     scan = scan_data(place.wide, writer, database, engine=engine, live=paths, progress=progress)
     log_id = keep_own(scan, writer, database, old.log_id)
@@ -112,7 +118,6 @@ def plan_rebuild(
     _leave_out_absurd(scan, old)
     excluded = {_id_of(text) for text in exclude}
     readable = {revision: _readable(found) for revision, found in old.readable.items()}
-    base = _base(state, live, scan)
     rivals = {
         one: revision
         for revision, others in old.rivals.items()
@@ -120,11 +125,14 @@ def plan_rebuild(
         for one in found.transaction_ids
     }
     included = frozenset(_id_of(text) for text in include) - excluded
+    base = _base(old.state, live, scan)
     decision = decide(base, readable, scan.own, scan.sizes, excluded, rivals, included)
-    _check_excluded(exclude, decision)
-    _check_included(include, decision)
+    _check_asked(exclude, include, decision)
     _refuse_unlisted(store, base_folder(writer, database), decision)
-    return _plan(place, old, scan, decision, live, log_id)
+    present = max([old.incarnation, *(one.incarnation for one in scan.own)])
+    seal = plan_seal(old, scan, LogIdentity(log_id, present))
+    plan = _plan(place, old, scan, decision, live, seal, (exclude, include), again)
+    return Survey(old, scan, decision, seal, plan)
 
 
 # --- What the rules are asked ---------------------------------------------------------------------
@@ -190,28 +198,25 @@ def _id_of(text: str) -> bytes:
         return b""
 
 
-def _check_excluded(exclude: Collection[str], decision: Decision) -> None:
-    proven = {
+def _check_asked(exclude: Collection[str], include: Collection[str], decision: Decision) -> None:
+    """Refuses ids that choose nothing, and such of transactions that are known to be committed."""
+    placed = {
         one.attempt.transaction_id: one.why for one in decision.salvaged if one.revision is not None
     }
+    done = {one.attempt.transaction_id for one in decision.salvaged if one.why == INCLUDED}
     for text in exclude:
-        own = _id_of(text)
-        if own in proven:
+        if _id_of(text) in placed:
             raise UsageError(
-                f"Transaction {text} was committed: {proven[own]}",
+                f"Transaction {text} was committed: {placed[_id_of(text)]}",
                 key=text,
                 hint="Only unproven transactions can be excluded; remove its files afterwards",
             )
-        if own not in decision.refused:
+        if _id_of(text) not in decision.refused:
             raise UsageError(
                 f"No data file is of a lost transaction {text!r}",
                 key=text,
                 hint="Exclude ids that the plan calls unproven",
             )
-
-
-def _check_included(include: Collection[str], decision: Decision) -> None:
-    done = {one.attempt.transaction_id for one in decision.salvaged if one.why == INCLUDED}
     for text in include:
         if _id_of(text) not in done:
             raise UsageError(
@@ -245,134 +250,74 @@ def _plan(  # noqa: PLR0917 - all that was found
     scan: Scan,
     decision: Decision,
     live: Mapping[FileName, int],
-    log_id: bytes,
+    seal: Seal,
+    asked: tuple[tuple[str, ...], tuple[str, ...]],
+    again: RebuildPlan | None,
 ) -> RebuildPlan:
-    state, ambient = old.state, place.ambient
-    writer, database = state.writer, state.database
-    present = max([old.incarnation, *(one.incarnation for one in scan.own)])
-    seal = plan_seal(
-        old,
-        scan.own,
-        writer=writer,
-        database=database,
-        log_id=log_id,
-        incarnation=present,
-        top_epoch=max(old.epoch, _highest_epoch(scan)),
-    )
-    transactions = _transactions(decision, live)
+    state = old.state
     rows_of = dict(live) | {
         (table, path): count
         for found in old.readable.values()
-        for table, path, count in _added(found, "row_count")
+        for rows in added_files(found)
+        for table, path, count in zip(
+            *(rows.column(name).to_pylist() for name in ("table", "path", "row_count")), strict=True
+        )
     }
     rows_of |= {(one.table, one.path): one.row_count for one in scan.own}
-    gone = tuple(GoneFile(*name, rows_of.get(name, 0)) for name in sorted(decision.gone))
-    used = {(file.table, file.fingerprint) for one in transactions for file in one.files}
-    marked = _marked(old, scan)
-    ids = {one for found in old.readable.values() for one in found.transaction_ids}
-    used |= {(one.table, one.fingerprint) for one in scan.own if one.transaction_id in ids}
-    schemas = tuple(
-        KnownSchema(table, one.fingerprint, one.message, tuple(sorted(marked[table, fingerprint])))
-        for (table, fingerprint), one in scan.schemas.items()
-        if (table, fingerprint) in used
-    )
-    names = [seal.at.revision, *(one.revision for one in seal.others)]
-    counted = {bytes.fromhex(one.transaction_id) for one in transactions}
+    counted = {one.attempt.transaction_id for one in decision.salvaged}
     bases = [one.base_revision + 1 for one in scan.own if one.transaction_id in counted]
-    above = max([old.top, *names, *bases])
+    above = max([old.top, seal.at.revision, *(one.revision for one in seal.others), *bases])
+    if again is not None:
+        rebuild_id, made_at = again.rebuild_id, again.made_at
+    else:
+        rebuild_id = (place.ambient.new_id() if old.seal is None else old.seal.rebuild_id).hex()
+        now = dt.timedelta(microseconds=place.ambient.now_us())
+        made_at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + now
     left_out = [*scan.left_out, *_refused(scan, decision)]
-    now = dt.timedelta(microseconds=ambient.now_us())
     return RebuildPlan(
         kind="rebuild",
         url=place.store.url,
-        writer=writer,
-        database=database,
-        made_at=dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + now,
-        rebuild_id=(old.seal.rebuild_id if old.seal is not None else ambient.new_id()).hex(),
-        log=LogIdentity(log_id, _next_incarnation(old, present, f"{writer}/{database}")),
-        revision=above + parts_of(transactions, len(gone), len(schemas)),
+        writer=state.writer,
+        database=state.database,
+        made_at=made_at,
+        rebuild_id=rebuild_id,
+        sealed=seal.log.incarnation,
+        incarnation=_next_incarnation(old, seal.log.incarnation),
+        revision=above + parts_of(decision, scan),
         epoch=seal.epoch + 1,
-        base=old.base,
-        readable=old.digests,
-        transactions=transactions,
-        gone=gone,
+        base=(0, -1) if state.log is None else (state.log.incarnation, state.revision),
+        exclude=asked[0],
+        include=asked[1],
+        transactions=tuple(_transaction(one, live) for one in decision.salvaged),
+        gone=tuple(GoneFile(*name, rows_of.get(name, 0)) for name in sorted(decision.gone)),
         left_out=tuple(sorted(left_out, key=lambda item: item.path.encode())),
-        notes=_notes(old, decision, transactions),
         lost=decision.lost,
-        seal=seal,
+        digest=hashlib.sha256(b"".join([seal.log.log_id, *old.digests, scan.digest])).digest(),
+        notes=_notes(old, decision, live),
         old_objects=len(old.names),
-        data_digest=scan.digest,
-        schemas=schemas,
-        begun_at_us=min(max(0, scan.newest_us), MAX_TIME_US - 1),
     )
 
 
-def _marked(old: OldLog, scan: Scan) -> Mapping[tuple[str, bytes], set[bytes]]:
-    """Returns, by table and fingerprint of footers, those that the log gives the same files."""
-    by_footer = {(one.table, one.path): one.fingerprint for one in scan.own}
-    found: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
-    for transaction in old.readable.values():
-        for table, path, fingerprint in _added(transaction, "schema_fingerprint"):
-            own = by_footer.get((table, path), fingerprint)
-            if own != fingerprint:
-                found[table, own].add(fingerprint)
-    return found
-
-
-def _added(found: DecodedTransaction, fact: str) -> Iterator[tuple[str, str, Any]]:
-    """Yields table, path and a column of FILES of each file that a transaction adds."""
-    for rows in added_files(found):
-        columns = (rows.column(name).to_pylist() for name in ("table", "path", fact))
-        yield from zip(*columns, strict=True)
-
-
-def _transactions(
-    decision: Decision, live: Collection[FileName]
-) -> tuple[SalvagedTransaction, ...]:
-    # Nothing that a lost end says of files of the log counts.
-    of_the_end = {
-        (file.table, file.path)
-        for one in decision.salvaged
-        if one.revision is None
-        for file in one.files
-    }
-    return tuple(_transaction(one, live, of_the_end) for one in decision.salvaged)
-
-
-def _transaction(
-    one: Salvaged, live: Collection[FileName], of_the_end: Collection[FileName]
-) -> SalvagedTransaction:
-    attempt, first = one.attempt, one.attempt.first
-    files = tuple(
-        SalvagedFile(
-            file.path, file.table, file.size_bytes, file.row_count, file.fingerprint, file.add
-        )
-        for file in one.files
-    )
-    vectors = [body for item in attempt.vectors for body in item.vectors if one.is_proven]
-    if one.revision is None:
-        vectors = [body for body in vectors if _file_of(body) in of_the_end]
-    kept = attempt.replaces.intersection(live) - one.removes
+def _transaction(one: Salvaged, live: Collection[FileName]) -> SalvagedTransaction:
+    attempt = one.attempt
     return SalvagedTransaction(
         transaction_id=attempt.transaction_id.hex(),
         proof="proven" if one.is_proven else "unproven",
         revision=one.revision,
-        epoch=first.epoch,
-        operation=first.operation,
-        # A retry of an unproven one must run: rows may be missing.
-        app_id=first.app_id if one.is_proven else "",
-        app_version=first.app_version if one.is_proven else 0,
-        files=files,
+        epoch=attempt.first.epoch,
+        operation=attempt.first.operation,
+        files=tuple((file.table, file.path) for file in one.files),
+        rows=sum(file.row_count for file in one.files),
+        size_bytes=sum(file.size_bytes for file in one.files),
         removes=tuple(sorted(one.removes)),
-        kept=len(kept) if one.revision is None else 0,
-        vectors=tuple(vectors),
+        kept=_kept(one, live),
         why=one.why,
     )
 
 
-def _file_of(row_deletes: bytes) -> FileName:
-    message = wire.RowDeletes.FromString(row_deletes)
-    return message.table, message.path
+def _kept(one: Salvaged, live: Collection[FileName]) -> int:
+    """Counts live files that a transaction without a place replaced, and that are kept."""
+    return len(one.attempt.replaces.intersection(live) - one.removes) if one.revision is None else 0
 
 
 def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
@@ -392,9 +337,7 @@ def _refused(scan: Scan, decision: Decision) -> list[LeftOut]:
     return found
 
 
-def _notes(
-    old: OldLog, decision: Decision, transactions: Collection[SalvagedTransaction]
-) -> tuple[str, ...]:
+def _notes(old: OldLog, decision: Decision, live: Collection[FileName]) -> tuple[str, ...]:
     """Says what can't be known."""
     found = list(old.doubts[:1])
     if old.state.revision < 0 and not old.readable:
@@ -405,28 +348,27 @@ def _notes(
             "deleted and files that it removed are live again, and files that it brought back or "
             "that lie elsewhere are not"
         )
-    unproven = [one for one in transactions if one.proof == "unproven"]
-    if unproven:
-        rows = sum(one.rows for one in unproven)
-        found.append(
-            f"Of {count(len(unproven), 'transaction')} with {count(rows, 'row')} nothing says "
-            "whether it was committed: its rows come back. --exclude leaves one out"
-        )
-    of_the_end = [one for one in transactions if one.proof == "proven" and one.revision is None]
-    if of_the_end:
-        rows = sum(one.rows for one in of_the_end)
-        found.append(
-            f"{count(len(of_the_end), 'commit')} with {count(rows, 'row')} had a revision that the "
-            "log has given to another: the log lost its end, or forked. The rows come back, and so "
-            "do rows of the log that they deleted. --exclude leaves one out"
-        )
-    kept = sum(one.kept for one in transactions)
+    placeless = [one for one in decision.salvaged if one.revision is None]
+    for is_proven, what in (
+        (False, "nothing says whether it was committed: its rows come back"),
+        (
+            True,
+            "the revision is another one's, for the log lost its end, or forked: its rows come "
+            "back, and so do rows that it deleted",
+        ),
+    ):
+        some = [one for one in placeless if one.is_proven is is_proven]
+        if some:
+            rows = count(sum(file.row_count for one in some for file in one.files), "row")
+            of = f"Of {count(len(some), 'transaction')} with {rows} {what}"
+            found.append(f"{of}. --exclude leaves one out")
+    kept = sum(_kept(one, live) for one in placeless)
     if kept:
         found.append(
             f"Transactions that are added again replaced {count(kept, 'live file')} that the log "
             "keeps: rows may be there twice"
         )
-    if any(one.app_id for one in (item.attempt.first for item in decision.salvaged)):
+    if any(one.attempt.first.app_id for one in decision.salvaged):
         found.append("A version of an application whose transaction is unproven can be run again")
     if decision.gone:
         found.append(
@@ -440,20 +382,14 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _next_incarnation(old: OldLog, present: int, where: str) -> int:
+def _next_incarnation(old: OldLog, present: int) -> int:
     if old.seal is not None:
         return old.seal.next_incarnation
     if present >= MAX_INCARNATION:
+        where = f"{old.state.writer}/{old.state.database}"
         raise UsageError(
             f"{where} is in its last incarnation, {MAX_INCARNATION}",
             key=where,
             hint="Copy its data files to another writer, and add them there",
         )
     return present + 1
-
-
-def _highest_epoch(scan: Scan) -> int:
-    """Of all files, those that can't be read included: their names tell it too."""
-    names = (parse_data_file(path) or parse_deletes_file(path) for path in scan.sizes)
-    found = (name.epoch for name in names if name is not None)
-    return max((epoch for epoch in found if epoch < MAX_FILE_EPOCH), default=0)

@@ -24,7 +24,8 @@ from ..catalog.commit.writer import Writer
 from ..catalog.format.names import base_folder, mirror_key, parse_log_object
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptObject, LakelogError, UsageError
-from .check import LOG, MIRROR, MISSING, check, read_pairs
+from .check import check
+from .copies import LOG, MIRROR, MISSING, read_pairs
 from .findings import RepairPlan, RepairReport
 
 if TYPE_CHECKING:

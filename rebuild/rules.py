@@ -1,5 +1,5 @@
 """The rules of a rebuild: which files are live, by what the log still says and by what footers say.
-Pure. `RULES` is the same list as in docs/maintenance.md, "Rebuild"; `decide` follows it.
+Pure. The rules are the list in docs/maintenance.md, "rebuild", and `decide` is that list.
 
 No footer says that its own transaction was committed. That of a later one does: it names the
 transaction that was the last at the head when it was begun. So what was lost is either proven, or
@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from .scan import OwnFile
 
@@ -26,31 +26,7 @@ EXCLUDED: Final = "left out on request"
 INCLUDED: Final = "included on request"
 REMOVED: Final = "the log has it, and its files were removed since"
 _UNKNOWN: Final = "nothing says whether it was committed"
-RULES: Final = (
-    "The newest state that either copy of the log gives is the base. What it says counts.",
-    "A transaction above it that either copy still has counts as it stands.",
-    "A lost transaction is proven if the footer of another one names it as its base, or if a "
-    "transaction that can be read names a file of it.",
-    "A proven transaction adds its files, which keep its place in the order of rows, takes out the "
-    "files that it replaced, and hides the rows that its deletion vectors name.",
-    "Every other transaction is unproven. It counts only if a lost revision is left that it can "
-    "have been: above the base and above its own, between transactions of no higher epoch before "
-    "and no lower one after it; a revision that is known is left only to those of the same opening "
-    "of the writer, who may have shared its commit.",
-    "An unproven transaction adds its files, but for those that the log or a proven transaction "
-    "took out later. It replaces nothing and hides nothing.",
-    "Of an unproven rewrite the inputs are live if all are there. Otherwise its files are live, "
-    "and its inputs are not.",
-    "Of several attempts at one version of an application the proven one counts, else the one with "
-    "most rows; so it is with several attempts at one task of a transaction.",
-    "A file that is not in the store any more is live no longer.",
-    "If the log lost its end and writers went on, or if it has a fork, two commits were given one "
-    "revision. The log's own counts. The other one, and what footers prove of its branch, adds its "
-    "files; it takes out and hides only what commits of that branch added. An unproven transaction "
-    "can have been a lost revision of that branch, too.",
-    "`--exclude` leaves an unproven transaction out, or one of a lost end. `--include` adds the "
-    "files of one that these rules leave out; it hides nothing.",
-)
+_TOP: Final = 1 << 62  # above every revision and epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +37,13 @@ class Attempt:
         files: Its data files.
         vectors: Its objects of deletion vectors.
         first: One of them: what is the same in all.
-        replaces: Tables and paths that it takes out.
+        names, replaces: Tables and paths of its data files, and of what it takes out.
     """
 
     files: tuple[OwnFile, ...]
     vectors: tuple[OwnFile, ...]
     first: OwnFile
+    names: frozenset[FileName]
     replaces: frozenset[FileName]
 
     @property
@@ -75,9 +52,12 @@ class Attempt:
         return self.first.transaction_id
 
     @property
-    def rows(self) -> int:
-        """Of all its data files."""
-        return sum(file.row_count for file in self.files)
+    def is_rewrite(self) -> bool:
+        """Whether it has the rows of the files that it replaces."""
+        return self.first.operation == "rewrite" and bool(self.replaces)
+
+
+Placed = tuple[int | None, Attempt]  # with the revision that it is known to have been
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +162,12 @@ def _attempt(group: Sequence[OwnFile], named: Collection[str]) -> Attempt:
         for task, of in tries.items()
     }
     counted = [one for one in group if one.task < 0 or best[one.task] == one.attempt]
+    files = tuple(one for one in counted if one.add)
     return Attempt(
-        tuple(one for one in counted if one.add),
+        files,
         tuple(one for one in counted if not one.add),
         min(counted, key=lambda one: (one.base_revision, one.number)),
+        frozenset((one.table, one.path) for one in files),
         frozenset(name for one in counted for name in one.replaces),
     )
 
@@ -223,7 +205,10 @@ def decide(  # noqa: PLR0917 - all that is known
     refused: dict[bytes, str] = {}
     proven: list[tuple[int, Attempt]] = []
     open_ones: list[Attempt] = []
-    for one, same in _by_id(attempts).items():
+    by_id: dict[bytes, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        by_id[attempt.transaction_id].append(attempt)
+    for one, same in by_id.items():
         for revision in sorted({known[one] for known in (revisions, named) if one in known}):
             # What was begun after that revision is another transaction: a double's.
             begun = [attempt for attempt in same if attempt.first.base_revision < revision]
@@ -238,46 +223,65 @@ def decide(  # noqa: PLR0917 - all that is known
                 proven.append((revision, attempt))
         open_ones += same
     proven.sort(key=lambda item: (item[0], item[1].transaction_id))
-    main, end = _split(proven, base, logged, replaced)
-    refused |= {one.transaction_id: EXCLUDED for _, one in end if one.transaction_id in excluded}
-    end = [item for item in end if item[1].transaction_id not in excluded]
+    main, end = ([], proven) if replaced else (proven, [])
     walk = _Walk(base, readable, main, there)
-    salvaged = walk.along() + walk.lost_end(end)
+    salvaged = walk.along()
     known = {base.revision: base.epoch}
     known |= {revision: item.epoch for revision, item in readable.items()}
-    lost = [_LostRevisions(known, main, readable)]
+    gaps = _gaps(known, main)
     if replaced:
-        lost.append(_LostRevisions({min(replaced.values()) - 1: 0}, end, {}))
-    fitting: list[Attempt] = []
-    for attempt in open_ones:
-        why = EXCLUDED if attempt.transaction_id in excluded else _refuses(attempt, base, lost)
+        gaps += _gaps({min(replaced.values()) - 1: 0}, end)
+    shared = [item for item in proven if replaced or item[0] not in readable]
+    fitting: list[Placed] = []
+    for known_as, attempt in [*end, *((None, attempt) for attempt in open_ones)]:
+        why = "" if known_as is not None else _refuses(attempt.first, base, gaps, shared)
+        why = EXCLUDED if attempt.transaction_id in excluded else why
         if why:
             refused[attempt.transaction_id] = why
         else:
-            fitting.append(attempt)
+            fitting.append((known_as, attempt))
     # A version of the lost end may be below those of the commits that took its place.
     above, since = (Base(), {}) if replaced else (base, readable)
     counted = _one_of_each_version(fitting, above, since, proven, refused)
-    salvaged += walk.unproven(counted, refused)
+    salvaged += walk.placeless(counted, refused)
     salvaged += walk.included(one for one in attempts if one.transaction_id in included)
     refused = {one: why for one, why in refused.items() if one not in included}
-    unknown = sum(one.unknown() for one in lost)
+    unknown = sum(high - low - 1 for low, _, high, _ in gaps if high < _TOP)
     gone = _gone(walk.live, there)
     return Decision(tuple(salvaged), refused, walk.live, gone, unknown)
 
 
-def _by_id(attempts: Iterable[Attempt]) -> dict[bytes, list[Attempt]]:
-    found: dict[bytes, list[Attempt]] = defaultdict(list)
-    for attempt in attempts:
-        found[attempt.transaction_id].append(attempt)
-    return found
+# The lost revisions between two known ones: these, and their epochs. Epochs never fall along a log:
+# that is what tells which transaction can have been there. The last gap is above all that is known.
+_Gap = tuple[int, int, int, int]
 
 
-def _refuses(attempt: Attempt, base: Base, lost: Iterable[_LostRevisions]) -> str:
+def _gaps(known: Mapping[int, int], proven: Iterable[tuple[int, Attempt]]) -> list[_Gap]:
+    """Returns the gaps between the revisions of a log, whose epochs are `known`, or proven."""
+    epochs = {revision: attempt.first.epoch for revision, attempt in proven} | dict(known)
+    pairs = itertools.pairwise([*sorted(epochs.items()), (_TOP, _TOP)])
+    return [(*below, *above) for below, above in pairs if above[0] > below[0] + 1]
+
+
+def _may_have_been(
+    first: OwnFile, gaps: Iterable[_Gap], shared: Iterable[tuple[int, Attempt]]
+) -> bool:
+    """Checks whether a transaction can have been a lost revision, or can have shared one that is
+    proven."""
+    base, epoch = first.base_revision, first.epoch
+    if any(before <= epoch <= after and high - 1 > base for _, before, high, after in gaps):
+        return True
+    own = first.slot_seed, epoch
+    return any(base < r and own == (o.first.slot_seed, o.first.epoch) for r, o in shared)
+
+
+def _refuses(
+    first: OwnFile, base: Base, gaps: Iterable[_Gap], shared: Iterable[tuple[int, Attempt]]
+) -> str:
     """Returns why a transaction can have been no lost revision; empty if it can."""
-    if attempt.first.incarnation < base.incarnation:
+    if first.incarnation < base.incarnation:
         return "it was begun before the last rebuild, and can't have been committed after it"
-    if any(one.may_have_been(attempt.first) for one in lost):
+    if _may_have_been(first, gaps, shared):
         return ""
     return "it was never committed: no lost revision is left that it can have been"
 
@@ -314,7 +318,7 @@ def _named_by_log(
         first |= dict.fromkeys(item.adds | item.removes | item.hides, revision)
     found: dict[bytes, int] = {}
     for attempt in attempts:
-        revision = min((first[name] for name in _names(attempt) & first.keys()), default=-1)
+        revision = min((first[name] for name in attempt.names & first.keys()), default=-1)
         while revision in readable:
             revision -= 1
         if revision > base.revision:
@@ -345,76 +349,6 @@ def _replaced(
             elif higher < len(revisions) and revisions[higher] <= revision:
                 found[base] = min(revisions[higher], found.get(base, revision))
     return found
-
-
-def _split(
-    proven: Sequence[tuple[int, Attempt]],
-    base: Base,
-    logged: Mapping[int, tuple[int, Collection[bytes]]],
-    replaced: Mapping[bytes, int],
-) -> tuple[list[tuple[int, Attempt]], list[tuple[int, Attempt]]]:
-    """Splits the proven transactions into those of the log and those of its lost end. Where there
-    is one, only those count as the log's that were begun on its head, or on each other."""
-    if not replaced:
-        return list(proven), []
-    heads = {one for r, (_, ids) in logged.items() if r >= base.revision for one in ids}
-    main: list[tuple[int, Attempt]] = []
-    end: list[tuple[int, Attempt]] = []
-    for revision, attempt in proven:
-        is_main = attempt.transaction_id not in replaced
-        if is_main and attempt.first.base_transaction_id in heads:
-            heads.add(attempt.transaction_id)
-            main.append((revision, attempt))
-        else:
-            end.append((revision, attempt))
-    return main, end
-
-
-class _LostRevisions:
-    """The revisions above the base that no copy of the log has.
-
-    Each lies between two known ones, and epochs never fall along a log: that is what tells which
-    transaction can have been there. The last ones are above all that is known: nobody can know how
-    many.
-    """
-
-    def __init__(
-        self,
-        known: Mapping[int, int],
-        proven: Sequence[tuple[int, Attempt]],
-        readable: Collection[int],
-    ) -> None:
-        """Args:
-        known: Epochs by revision, of the log.
-        readable: Revisions that the log has, of those of `known`.
-        """
-        self._proven, self._readable = proven, readable
-        epochs = {revision: attempt.first.epoch for revision, attempt in proven}
-        self._known = sorted((epochs | dict(known)).items())
-
-    def may_have_been(self, first: OwnFile) -> bool:
-        """Checks whether a transaction can have been one of them."""
-        for before, _, high, after in self._gaps():
-            fits = before <= first.epoch and (after is None or first.epoch <= after)
-            if fits and high > first.base_revision:
-                return True
-        for revision, other in self._proven:
-            same = (first.slot_seed, first.epoch) == (other.first.slot_seed, other.first.epoch)
-            if same and first.base_revision < revision and revision not in self._readable:
-                return True
-        return False
-
-    def _gaps(self) -> Iterator[tuple[int, int, int, int | None]]:
-        """Yields the epoch before, the first and last lost revision, and the epoch after."""
-        for (low, before), (high, after) in zip(self._known, self._known[1:], strict=False):
-            if high > low + 1:
-                yield before, low + 1, high - 1, after
-        top, before = self._known[-1]
-        yield before, top + 1, 1 << 62, None
-
-    def unknown(self) -> int:
-        """Counts those below the highest known one."""
-        return sum(high - low + 1 for _, low, high, after in self._gaps() if after is not None)
 
 
 class _Walk:
@@ -449,21 +383,9 @@ class _Walk:
                 self._step(item.adds, item.removes)
             for attempt in self._proven.get(revision, ()):
                 removes = attempt.replaces & self.live
-                self._step(_names(attempt) - self.replaced, attempt.replaces)
+                self._step(attempt.names - self.replaced, attempt.replaces)
                 why = f"it is known to be revision {revision}"
                 found.append(Salvaged(attempt, True, revision, attempt.files, removes, why))
-        return found
-
-    def lost_end(self, proven: Iterable[tuple[int, Attempt]]) -> list[Salvaged]:
-        """Adds the proven transactions of a lost end, which take out nothing that the log has."""
-        logged = frozenset(self.live)
-        found: list[Salvaged] = []
-        for revision, attempt in proven:
-            removes = (attempt.replaces & self.live) - logged
-            files = self._new(attempt)
-            self._step(_names(attempt) - self.replaced, removes)
-            why = f"it was revision {revision}, and the log has another one there"
-            found.append(Salvaged(attempt, True, None, files, removes, why))
         return found
 
     def _step(self, adds: frozenset[FileName], removes: frozenset[FileName]) -> None:
@@ -472,24 +394,30 @@ class _Walk:
         self.replaced |= removes
         self.replaced -= adds
 
-    def unproven(self, attempts: Iterable[Attempt], refused: dict[bytes, str]) -> list[Salvaged]:
-        """Adds the files of unproven transactions, rewrites last."""
-        ordered = sorted(attempts, key=lambda one: (_is_rewrite(one), *_begun(one)))
+    def placeless(self, attempts: Iterable[Placed], refused: dict[bytes, str]) -> list[Salvaged]:
+        """Adds the files of transactions without a place, rewrites last.
+
+        Args:
+            attempts: Each with the revision that it is known to have been.
+        """
+        ordered = sorted(attempts, key=lambda one: (one[1].is_rewrite, *_begun(one[1])))
         found: list[Salvaged] = []
-        for attempt in ordered:
+        for revision, attempt in ordered:
             why = self._why_not(attempt)
             if why:
                 refused[attempt.transaction_id] = why
                 continue
-            removes = attempt.replaces & self.live if _is_rewrite(attempt) else frozenset()
+            removes = attempt.replaces & self.live if attempt.is_rewrite else frozenset()
             files = self._new(attempt)
             if not files and not removes:
-                if _names(attempt).isdisjoint(self.live):
+                if attempt.names.isdisjoint(self.live):
                     refused[attempt.transaction_id] = REMOVED
                 continue
-            self.live = (self.live - removes) | (_names(attempt) - self.replaced)
+            self.live = (self.live - removes) | (attempt.names - self.replaced)
             why = "a rewrite of which not all inputs are there" if removes else _UNKNOWN
-            found.append(Salvaged(attempt, False, None, files, removes, why))
+            if revision is not None:
+                why = f"it was revision {revision} of a log that lost its end, or forked"
+            found.append(Salvaged(attempt, revision is not None, None, files, removes, why))
         return found
 
     def included(self, attempts: Iterable[Attempt]) -> list[Salvaged]:
@@ -498,8 +426,8 @@ class _Walk:
         for attempt in attempts:
             files = tuple(one for one in attempt.files if (one.table, one.path) not in self.live)
             if files:
-                removes = attempt.replaces & self.live if _is_rewrite(attempt) else frozenset()
-                self.live = (self.live - removes) | _names(attempt)
+                removes = attempt.replaces & self.live if attempt.is_rewrite else frozenset()
+                self.live = (self.live - removes) | attempt.names
                 found.append(Salvaged(attempt, False, None, files, removes, INCLUDED))
         return found
 
@@ -511,56 +439,44 @@ class _Walk:
     def _why_not(self, attempt: Attempt) -> str:
         """Returns why an unproven transaction doesn't count though it may have been committed."""
         if not attempt.files:
-            return "it only deletes, and nothing says that it was committed"
-        if not _is_rewrite(attempt) or not _names(attempt).isdisjoint(self.replaced):
+            return "it only deletes, and has no place in the log"
+        if not attempt.is_rewrite or not attempt.names.isdisjoint(self.replaced):
             return ""
         missing = attempt.replaces - self.live - self._covered
         missing |= _gone(attempt.replaces & self.live, self._there)
         if missing:
             return ""
-        self._covered |= _names(attempt)
-        return "a rewrite that may not have been committed; its inputs are there"
-
-
-def _is_rewrite(attempt: Attempt) -> bool:
-    return attempt.first.operation == "rewrite" and bool(attempt.replaces)
-
-
-def _names(attempt: Attempt) -> frozenset[FileName]:
-    return frozenset((one.table, one.path) for one in attempt.files)
+        self._covered |= attempt.names
+        return "a rewrite without a place in the log; its inputs are there"
 
 
 def _one_of_each_version(
-    attempts: Sequence[Attempt],
+    attempts: Sequence[Placed],
     base: Base,
     readable: Mapping[int, Readable],
     proven: Iterable[tuple[int, Attempt]],
     refused: dict[bytes, str],
-) -> list[Attempt]:
-    """Takes one attempt at each version of an application."""
+) -> list[Placed]:
+    """Takes one of the unproven attempts at each version of an application."""
     done = {name for item in readable.values() for name in item.versions}
     done |= {(one.first.app_id, one.first.app_version) for _, one in proven}
-    found: list[Attempt] = []
-    best: dict[tuple[str, int], Attempt] = {}
-    for attempt in attempts:
-        name = attempt.first.app_id, attempt.first.app_version
-        if not name[0]:
-            found.append(attempt)
-        elif name in done or base.versions.get(name[0], -1) >= name[1]:
-            refused[attempt.transaction_id] = (
-                f"version {name[1]} of {name[0]} was committed by another"
-            )
+    found: list[Placed] = []
+    taken: set[tuple[str, int]] = set()
+    for revision, attempt in sorted(attempts, key=lambda one: _fullness(one[1]), reverse=True):
+        name = app, version = attempt.first.app_id, attempt.first.app_version
+        if revision is not None or not app:
+            found.append((revision, attempt))
+        elif name in done or base.versions.get(app, -1) >= version:
+            why = f"version {version} of {app} was committed by another"
+            refused[attempt.transaction_id] = why
+        elif name in taken:
+            why = f"another attempt at version {version} of {app} has more rows, or as many"
+            refused[attempt.transaction_id] = why
         else:
-            other = best.get(name)
-            fuller = other is None or _fullness(attempt) > _fullness(other)
-            loser = other if fuller else attempt
-            if fuller:
-                best[name] = attempt
-            if loser is not None:
-                why = f"another attempt at version {name[1]} of {name[0]} has more rows, or as many"
-                refused[loser.transaction_id] = why
-    return [*found, *best.values()]
+            taken.add(name)
+            found.append((revision, attempt))
+    return found
 
 
 def _fullness(attempt: Attempt) -> tuple[int, int, bytes]:
-    return attempt.rows, len(attempt.files), attempt.transaction_id
+    return _rows(attempt.files), len(attempt.files), attempt.transaction_id

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from ..catalog.data.footers.read import read_footer
 from ..catalog.format.deletes import decode_deletes
 from ..catalog.format.footer import FooterMetadata
@@ -49,54 +51,32 @@ MAX_FILE_EPOCH: Final = 1 << 61  # room is left for epochs above it
 _MAX_REVISION: Final = 100_000_000_000  # the same for revisions
 _MAX_CLOCK: Final = 1 << 63
 _MAX_VERSION: Final = 1 << 62
+_NO_SCHEMA: Final = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True)
-class OwnFile:
-    """A data file or a deletion vector's object, with what it says of its transaction.
+class OwnFile(FooterMetadata):
+    """A data file or a deletion vector's object, with what it says of its transaction; without its
+    schema, which `Scan` has once.
 
     Attributes:
         path: Relative to `<writer>/<database>/`.
         size_bytes: Of the object.
         add: The `Add` of a data file, serialized; empty for deletion vectors.
         vectors: The `RowDeletes` of a deletion vector's object, serialized; none for a data file.
-        The others: As in `FooterMetadata`.
     """
 
-    path: str
-    writer: str
-    database: str
-    table: str
-    size_bytes: int
-    row_count: int
-    fingerprint: bytes
-    add: bytes = field(repr=False)
-    vectors: tuple[bytes, ...] = field(repr=False)
-    transaction_id: bytes
-    number: int
-    base_revision: int
-    base_transaction_id: bytes
-    epoch: int
-    last_clock: int
-    log_id: bytes
-    incarnation: int
-    slot_seed: bytes = field(repr=False)
-    replaces: tuple[tuple[str, str], ...]
-    app_id: str
-    app_version: int
-    operation: str
-    task: int
-    attempt: int
+    path: str = ""
+    size_bytes: int = 0
+    row_count: int = 0
+    fingerprint: bytes = b""
+    add: bytes = field(default=b"", repr=False)
+    vectors: tuple[bytes, ...] = field(default=(), repr=False)
 
     def left_out(self, kind: LeftOutKind, reason: str) -> LeftOut:
         """Returns it as one that the rebuilt log won't name."""
         own_id = self.transaction_id.hex()
         return LeftOut(self.path, self.size_bytes, self.row_count, kind, reason, own_id)
-
-
-_OF_FOOTERS: Final = {one.name for one in fields(OwnFile)} & {
-    one.name for one in fields(FooterMetadata)
-}
 
 
 @dataclass(slots=True)
@@ -172,34 +152,34 @@ def scan_data(
     listed = list_data(store, writer, database)
     scan = Scan(data_digest(listed), {info.key[len(folder) :]: info.size_bytes for info in listed})
     scan.newest_us = max((_micros(info.modified_at) for info in listed), default=0)
-    known = {*live, *_live_elsewhere(store, folder, scan, live)}
+    missing = [path for path in live if path.startswith("data/") and path not in scan.sizes]
+    shown = {fold(path): path for path in scan.sizes if path not in live} if missing else {}
+    adopt = partial(_adopt, store, folder, scan)
+    known = {*live, *(other for path in missing if (other := adopt(path, shown.get(fold(path)))))}
     wanted = [info for info in listed if info.key[len(folder) :] not in known]
     reading = engine.each(_reader, (store,), wanted, len(wanted))
     with contextlib.closing(reading) as read:
         for done, item in enumerate(read, 1):
             path = item.info.key[len(folder) :]
-            if item.meta is not None:
-                path = _spelled(store, folder, path, item.meta, scan)
+            with contextlib.suppress(InvalidName, InvalidPath):
+                own = path if item.meta is None else _own_path(item.meta, path)
+                path = own if fold(own) == fold(path) and adopt(own, path) else path
             _sort_in(scan, path, item)
             if progress is not None:
                 progress(done, len(wanted), "footers read")
     return scan
 
 
-def _live_elsewhere(store: Store, folder: str, scan: Scan, live: Collection[str]) -> set[str]:
-    """Returns the paths by which the store shows live files in another spelling.
+def _adopt(store: Store, folder: str, scan: Scan, path: str, other: str | None) -> str:
+    """Returns `other`, if the store has a path and shows it in this other spelling; the object then
+    counts under the path.
 
-    Requests: 1 HEAD each.
+    Requests: none, or 1 HEAD.
     """
-    missing = [path for path in live if path.startswith("data/") and path not in scan.sizes]
-    shown = {fold(path): path for path in scan.sizes} if missing else {}
-    found: set[str] = set()
-    for path in missing:
-        other = shown.get(fold(path))
-        if other is not None and other not in live and is_there(store, folder + path):
-            found.add(other)
-            scan.sizes[path] = scan.sizes[other]
-    return found
+    if not other or path in scan.sizes or not is_there(store, folder + path):
+        return ""
+    scan.sizes[path] = scan.sizes.pop(other)
+    return other
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,17 +215,6 @@ def _read(store: Store, info: ObjectInfo) -> _Read:
     if parsed.meta is None:
         return _Read(info, problem=parsed.problem or "lakelog did not write it")
     return _Read(info, parsed.meta, parsed, (), parsed.problem)
-
-
-def _spelled(store: Store, folder: str, path: str, meta: FooterMetadata, scan: Scan) -> str:
-    """Returns the path that a footer says, where the store shows it in another spelling."""
-    with contextlib.suppress(InvalidName, InvalidPath):
-        own = _own_path(meta, path)
-        other = own != path and own not in scan.sizes and fold(own) == fold(path)
-        if other and is_there(store, folder + own):
-            scan.sizes[own] = scan.sizes.pop(path)
-            return own
-    return path
 
 
 def _sort_in(scan: Scan, path: str, item: _Read) -> None:
@@ -296,26 +265,18 @@ def _age(one: OwnFile) -> tuple[int, bool, int, int, int, bytes]:
 
 
 def _own(path: str, item: _Read, meta: FooterMetadata) -> OwnFile:
-    add = b""
-    row_count, fingerprint = 0, b""
-    if item.parsed is not None:
-        facts = item.parsed.facts
-        facts.path, facts.table, facts.partition = path, meta.table, meta.partition
-        facts.first_clock, facts.last_clock = meta.first_clock, meta.last_clock
-        tell_floats(facts, meta.floats)
-        add, row_count = facts.SerializeToString(), facts.row_count
-        fingerprint = facts.schema_fingerprint
+    said = {one.name: getattr(meta, one.name) for one in fields(FooterMetadata)}
+    said |= {"schema": _NO_SCHEMA, "path": path, "size_bytes": item.info.size_bytes}
     for one in item.vectors:
         one.object = path
-    return OwnFile(
-        path=path,
-        size_bytes=item.info.size_bytes,
-        row_count=row_count,
-        fingerprint=fingerprint,
-        add=add,
-        vectors=tuple(one.SerializeToString() for one in item.vectors),
-        **{name: getattr(meta, name) for name in _OF_FOOTERS},
-    )
+    if item.parsed is None:
+        return OwnFile(**said, vectors=tuple(one.SerializeToString() for one in item.vectors))
+    facts = item.parsed.facts
+    facts.path, facts.table, facts.partition = path, meta.table, meta.partition
+    facts.first_clock, facts.last_clock = meta.first_clock, meta.last_clock
+    tell_floats(facts, meta.floats)
+    add, fingerprint = facts.SerializeToString(), facts.schema_fingerprint
+    return OwnFile(**said, row_count=facts.row_count, fingerprint=fingerprint, add=add)
 
 
 def _misplaced(path: str, meta: FooterMetadata) -> str:

@@ -280,10 +280,9 @@ def _rebuild(args: argparse.Namespace) -> int:
 
     with engines.engine_of(args, "rebuild") as engine:
         make = partial(plan_rebuild, exclude=args.exclude, include=args.include, engine=engine)
-        load, undone = RebuildPlan.from_json, "nothing was written"
-        return _run(
-            args, Step("rebuild", undone, make, load, execute_rebuild, _show_rebuilt, engine)
-        )
+        load, execute = RebuildPlan.from_json, partial(execute_rebuild, engine=engine)
+        step = Step("rebuild", "nothing was written", make, load, execute, _show_rebuilt, engine)
+        return _run(args, step)
 
 
 def _show_rebuilt(plan: RebuildPlan, info: RebuildInfo) -> None:
@@ -293,8 +292,8 @@ def _show_rebuilt(plan: RebuildPlan, info: RebuildInfo) -> None:
         if group.name != "incarnations":
             _print_group(group)
     if plan.old_objects:
-        kept, old = many(plan.old_objects, "object"), plan.seal.log.incarnation
-        output.line(f"\n{kept} of the old log stay; incarnation {old} is sealed")
+        kept = many(plan.old_objects, "object")
+        output.line(f"\n{kept} of the old log stay; incarnation {plan.sealed} is sealed")
     output.line(f"\ncheckpoint  {info.checkpoint_key}")
 
 

@@ -129,7 +129,7 @@ def check_looks_for_no_data() -> Any:
     """Check calls a log sound whose live files are not what it says."""
     from lakelog.rebuild import check
 
-    return mock.patch.object(check, "_wrong_size", return_value=[])
+    return mock.patch.object(check._LogCheck, "check_files")
 
 
 @plant(

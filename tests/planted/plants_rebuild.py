@@ -10,6 +10,7 @@ from planting import Together, plant
 BUGS = "tests/rebuild/test_review_bugs.py"
 ORDER = "tests/changing/test_restored_order.py"
 SALVAGE = "tests/rebuild/test_salvage.py"
+RULES = "tests/rebuild/test_rules.py"
 EXECUTE = "tests/rebuild/test_rebuild_execute.py"
 
 
@@ -18,7 +19,7 @@ def any_revision_may_be_lost() -> Any:
     """An attempt counts though no lost revision is left that it can have been."""
     from lakelog.rebuild import rules
 
-    return mock.patch.object(rules._LostRevisions, "may_have_been", return_value=True)
+    return mock.patch.object(rules, "_may_have_been", return_value=True)
 
 
 @plant(ORDER + "::test_a_rebuild_from_footers_orders_files_by_the_revisions_that_these_prove")
@@ -37,15 +38,15 @@ def what_is_unproven_replaces() -> Any:
     from lakelog.rebuild import rules
 
     return Together(
-        mock.patch.object(rules, "_is_rewrite", lambda one: bool(one.replaces)),
+        mock.patch.object(rules.Attempt, "is_rewrite", property(lambda one: bool(one.replaces))),
         mock.patch.object(rules._Walk, "_why_not", return_value=""),
         mock.patch.object(Transaction, "_take_back"),
     )
 
 
-@plant(BUGS + "::test_a_file_of_a_lost_commit_that_the_log_removed_does_not_come_back")
+@plant(RULES + "::test_what_a_proven_one_replaced_does_not_come_back_with_an_unproven_one")
 def what_the_log_removed_comes_back() -> Any:
-    """What the log takes out of a lost transaction's files is added all the same."""
+    """What a proven transaction takes out of an unproven one's files is added all the same."""
     from lakelog.rebuild import rules
 
     class Nothing(set[Any]):
@@ -74,7 +75,7 @@ def only_proven_rows_come_back() -> Any:
     """What no footer names is left out."""
     from lakelog.rebuild import rules
 
-    return mock.patch.object(rules._LostRevisions, "may_have_been", return_value=False)
+    return mock.patch.object(rules, "_may_have_been", return_value=False)
 
 
 @plant(SALVAGE + "::test_any_one_revision")
@@ -82,7 +83,7 @@ def what_stands_above_the_hole_is_forgotten() -> Any:
     """Transactions that can be read above the base do not count."""
     from lakelog.rebuild import old_log
 
-    return mock.patch.object(old_log, "_take_transaction")
+    return mock.patch.object(old_log, "_is_sound", return_value=False)
 
 
 @plant(EXECUTE + "::test_a_commit_at_any_moment_is_refused_or_it_stops_the_rebuild")
@@ -98,7 +99,7 @@ def the_switch_is_not_copied() -> Any:
     """The opening checkpoint is not put into the mirror."""
     from lakelog.rebuild import execute
 
-    return mock.patch.object(execute, "_mirror")
+    return mock.patch.object(execute, "copy_checkpoint")
 
 
 @plant(EXECUTE + "::test_a_live_file_that_a_store_shows_in_another_spelling_is_not_opened")
@@ -106,4 +107,4 @@ def paths_are_spelled_as_shown() -> Any:
     """A rebuild takes the spelling of a folder that the store shows for the log's."""
     from lakelog.rebuild import scan
 
-    return mock.patch.object(scan, "_live_elsewhere", return_value=set())
+    return mock.patch.object(scan, "_adopt", return_value="")

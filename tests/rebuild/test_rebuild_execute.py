@@ -21,7 +21,9 @@ from lakelog.errors import (
     StorageError,
     UsageError,
 )
+from lakelog.plans import open_source
 from lakelog.rebuild import RebuildPlan, execute_rebuild, plan_rebuild
+from lakelog.rebuild.planning import survey
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.crashing import Crash, CrashingStore
 from lakelog.testing.doubles import FoldingStore, PassingStore, PlainStore
@@ -118,7 +120,7 @@ def test_the_newest_state_is_that_of_the_mirror_if_only_that_is_left():
     with pytest.warns(MirrorWarning):
         plan = world.plan()
     assert plan.is_whole
-    assert (plan.base[:2], plan.notes) == ((1, 4), ())
+    assert (plan.base, plan.notes) == ((1, 4), ())
     world.rebuild()
     assert world.live() == before
 
@@ -385,8 +387,9 @@ def test_a_commit_between_listing_and_reading_promises_the_name_of_the_seal():
         for tx in (first, then):
             tx.write("hourly", pa.table({"n": [1]}))
         store.commit = first.commit
-        plan = world.plan(store)
-        assert (plan.base[1], plan.seal.at.revision) == (2, 3)
+        found = survey(open_source(store, world.fake.ambient), "EWR", "weather", (), ())
+        plan = found.plan
+        assert (plan.base[1], found.seal.at.revision) == (2, 3)
         then.commit()
     names = {info.key for info in world.store.list(LOG)}
     with pytest.raises(PlanOutdated):
@@ -409,8 +412,9 @@ def test_names_above_the_lost_end_are_taken_but_none_below():
     catalog = Catalog(world.store, ambient=world.fake.ambient)
     tokens = [catalog.snapshot("weather", {"EWR": n}).token for n in range(4)]
     world.lose({4, 5})
-    plan = world.plan()
-    assert plan.seal.others
+    found = survey(open_source(world.store, world.fake.ambient), "EWR", "weather", (), ())
+    plan = found.plan
+    assert found.seal.others
     execute_rebuild(world.store, plan, ambient=world.fake.ambient)
     with pytest.raises((FencedError, CorruptError)):
         write(world.zombie, world.fake)

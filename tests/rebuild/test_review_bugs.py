@@ -165,7 +165,7 @@ def test_a_huge_object_of_the_log_is_damage_and_not_read(lake, store, monkeypatc
     """The adversary's seventh: readers tell of it with typed errors, and so does a plan."""
     lake.write(4)
     (key,) = [i.key for i in store.list(f"{BASE}transactions/") if item_of(i.key).revision == 1]
-    monkeypatch.setattr("lakelog.rebuild.old_log.MAX_OBJECT_BYTES", 10_000)
+    monkeypatch.setattr("lakelog.rebuild.copies.MAX_OBJECT_BYTES", 10_000)
     store.delete([key])
     store.put(key, bytes(20_000))
     with contextlib.suppress(CorruptError):

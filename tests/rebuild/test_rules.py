@@ -1,11 +1,8 @@
-"""The rules of a rebuild, one by one; and that the document has the same list."""
+"""The rules of a rebuild, one by one."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import lakelog
-from lakelog.rebuild import RULES
+import pyarrow as pa
 from lakelog.rebuild.rules import EXCLUDED, REMOVED, Base, Readable, decide
 from lakelog.rebuild.scan import OwnFile
 
@@ -16,6 +13,7 @@ def file(name: str, base: int, *, epoch: int = 1, on: str = "", **more) -> OwnFi
     """A data file of a transaction, by one letter: its path, its id."""
     own = name[0].encode() * 16
     facts = {
+        "partition": "", "first_clock": 0, "schema": pa.schema([]),
         "path": f"data/_/t/{epoch}-{own.hex()}-0.parquet", "writer": "w", "database": "d",
         "table": "t", "size_bytes": 1, "row_count": 1, "fingerprint": b"", "add": b"add",
         "vectors": (), "transaction_id": own, "number": 0, "base_revision": base,
@@ -36,14 +34,6 @@ def decided(files, *, base: Base | None = None, readable=None, gone=()):
     return {one.attempt.first.path: one for one in found.salvaged}, found
 
 
-def test_the_document_has_the_same_list():
-    text = (Path(lakelog.__file__).parent / "docs/maintenance.md").read_text()
-    words = " ".join(text.split())
-    for number, rule in enumerate(RULES, 1):
-        assert f"{number}. {rule}" in words
-    assert f"{len(RULES) + 1}. " not in words[words.index(RULES[-1]) :][:400]
-
-
 def test_a_footer_proves_the_transaction_that_it_was_begun_on():
     first, second = file("a", -1), file("b", 0, on="a")
     found, _ = decided([first, second])
@@ -58,6 +48,14 @@ def test_only_a_proven_one_replaces():
         later = file("c", 1, on="b") if proven else file("c", 0, on="a")
         found, _ = decided([old, new, later])
         assert bool(found[new.path].removes) is proven
+
+
+def test_what_a_proven_one_replaced_does_not_come_back_with_an_unproven_one():
+    old = file("a", -1)
+    new = file("b", 1, on="z", operation="overwrite", replaces=(name_of(old),))
+    found, decision = decided([old, new, file("c", 2, on="b")])
+    assert old.path not in found
+    assert decision.refused == {old.transaction_id: REMOVED}
 
 
 def test_an_unproven_one_needs_a_lost_revision():
@@ -170,12 +168,21 @@ def test_commits_of_a_lost_end_count_though_the_log_has_others_there():
         assert {one.revision for one in decision.salvaged} == {None}
 
 
-def test_a_lost_end_takes_out_its_own_files_and_none_of_the_log():
+def test_a_lost_end_takes_nothing_out():
     logged, a = file("l", -1), file("a", 0, on="z")
     new = file("b", 1, on="a", operation="overwrite", replaces=(name_of(logged), name_of(a)))
     last = file("c", 2, on="b")
-    found, _ = decided([a, new, last], base=went_on(logged))
-    assert found[new.path].removes == {name_of(a)}
+    found, decision = decided([a, new, last], base=went_on(logged))
+    assert set(found) == {a.path, new.path, last.path}
+    assert not any(one.removes for one in decision.salvaged)
+
+
+def test_of_a_rewrite_of_a_lost_end_the_inputs_are_live():
+    a = file("a", 0, on="z")
+    new = file("b", 1, on="a", operation="rewrite", replaces=(name_of(a),))
+    last = file("c", 2, on="b")
+    found, _ = decided([a, new, last], base=went_on())
+    assert set(found) == {a.path, last.path}
 
 
 def test_a_commit_of_a_lost_end_can_be_excluded():

@@ -48,7 +48,7 @@ def test_a_rebuild_is_planned_alike(spark, tmp_path, state):
 
 def files_of(plan: RebuildPlan) -> set[str]:
     """The files that come back."""
-    return {file.path for one in plan.transactions for file in one.files}
+    return {path for one in plan.transactions for _, path in one.files}
 
 
 @pytest.mark.slow("a job after the other, each with Python workers")
