@@ -234,13 +234,15 @@ class Changing(ABC):
         """Take files out of a table, in one commit. The objects stay until gc.
 
         Args:
-            paths: As `Snapshot.files` tells them.
+            paths: As `Snapshot.files` tells them; of external files their URLs or absolute paths
+                will do.
             partition: All files of this one too (`""`: of none).
             execute: As for `restore`.
         Raises:
             FileNotLive: One is not in the table. Nothing was committed.
             PlanOutdated, FencedError, and the like: As for `restore`.
         """
+        from .commit.adopt import log_path
         from .commit.plan_change import plan_remove
 
         database, names = _checked(database, [writer])
@@ -250,7 +252,8 @@ class Changing(ABC):
         if not paths and partition is None:
             raise UsageError("There is nothing to remove", hint="Give paths, or a partition")
         (head,) = self._heads(database, names)
-        prepared = [plan_remove(head, table, paths, value_of(partition))]
+        known = [log_path(self.store, head.writer, database, path) for path in map(value_of, paths)]
+        prepared = [plan_remove(head, table, known, value_of(partition))]
         plan = self._plan("remove", database, table, prepared)
         return self._executed(plan, prepared, execute)
 

@@ -67,6 +67,7 @@ def open_backend(scheme: str, bucket: str, path: str, options: Mapping[str, Any]
     return store
 
 
+_SIGNED = re.compile(r"\?.*(?:signature|sig|credential|token)=", re.DOTALL | re.IGNORECASE)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SCHEMES = ("file", "memory", *BACKENDS)
 _HINT = f"a path works, or one of {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
@@ -104,6 +105,11 @@ def open_store(
     if not bucket:
         raise InvalidUrl("the URL names no bucket", key=text, hint=f"{scheme}://<bucket>/<path>")
     path = path.strip("/")
+    if _SIGNED.search(path):
+        raise InvalidUrl(
+            "the URL is signed (a query with a signature), which opens one object alone",
+            hint="Pass credentials as storage options, or configure them as the backend's tools do",
+        )
     if path:
         try:
             check_key(path)

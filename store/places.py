@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LOCAL_ROOT: Final = "file://"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/*(.*)", re.DOTALL)
 _SPELLINGS: Final[Mapping[str, str]] = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
+_PARAMETERS: Final = re.compile(r"([?#]).*=.*", re.DOTALL)
 _AZURE: Final = "az"
 _HINT: Final = "Name a file by its absolute path, or by a URL that begins with " + ", ".join(
     f"{scheme}://" for scheme in ("file", *BACKENDS)
@@ -78,9 +79,7 @@ def place_of(name: str) -> Place:
     scheme, authority, key = match[1].lower(), match[2], match[3]
     root = _root(scheme, authority)
     if "?" in key or "#" in key:
-        raise InvalidPath(
-            "A file's URL has no query and no fragment", key=f"{root}/{key}", hint=_HINT
-        )
+        raise _with_query(f"{root}/{key}")
     return Place(root, _key(key, f"{root}/{key}"))
 
 
@@ -115,6 +114,13 @@ def split(url: str) -> Place:
     return Place(f"{scheme}://{authority}", key)
 
 
+def _with_query(url: str) -> InvalidPath:
+    """The error of a URL with a query or a fragment. What stands behind the first of these signs
+    may be a signature, and is not shown if it looks like parameters."""
+    shown = _PARAMETERS.sub(r"\1***", url)
+    return InvalidPath("A file's URL has no query and no fragment", key=shown, hint=_HINT)
+
+
 def _root(scheme: str, authority: str) -> str:
     if scheme not in BACKENDS:
         raise InvalidUrl(f"Files can't be stored at {scheme}://", key=f"{scheme}://", hint=_HINT)
@@ -133,7 +139,7 @@ def _local(name: str, match: re.Match[str] | None) -> Place:
         if match[2] not in ("", "localhost"):
             raise InvalidUrl("A file URL is file:///absolute/path", key=name, hint=_HINT)
         if "?" in match[3] or "#" in match[3]:
-            raise InvalidPath("A file's URL has no query and no fragment", key=name, hint=_HINT)
+            raise _with_query(name)
         path = "/" + urllib.parse.unquote(match[3])
     if not os.path.isabs(path):
         raise InvalidPath("This is no absolute path, and no URL", key=name, hint=_HINT)

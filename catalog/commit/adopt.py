@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...store import Store
     from ..data.footers.parse import ParsedFooter
     from ..format.footer import FooterMetadata
     from ..format.schema import EncodedSchema
@@ -180,6 +181,18 @@ class Spots:
             key=name,
             hint="Copy the file to a place of its own, and add the copy",
         )
+
+
+def log_path(store: Store, writer: str, database: str, name: str) -> str:
+    """The path in a log of a file, by that or by its URL or absolute path. Raises `InvalidUrl` or
+    `InvalidPath` for a name that none has."""
+    if not isinstance(name, str) or not is_absolute(name):
+        return check_path(name)
+    place = place_of(name)
+    home = place_below(store.object_url(f"{base_folder(writer, database)}data/x"))
+    if home is not None and place.root == home.root and place.key.startswith(home.key[:-1]):
+        return check_path(f"data/{place.key[len(home.key) - 1 :]}")
+    return path_at(place.root, place.key)
 
 
 def path_of(session: Session, name: Any) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from .source import package
+from ...errors import UsageError
+from .source import by_column, in_utc, package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     import polars
 
     from .source import Source
+
+
+_MOST_DIGITS: Final = 38
+_OFFSET: Final = re.compile(r"[zZ]|[+-]\d\d:?\d\d", re.ASCII)
 
 
 def lazy_frame(source: Source) -> polars.LazyFrame:
@@ -47,7 +52,7 @@ def lazy_frame(source: Source) -> polars.LazyFrame:
                 found = frame if predicate is None else frame.filter(predicate)
                 yield found if columns is None else found.select(columns)
 
-    empty = pl.from_arrow(source.schema.empty_table())
+    empty = _frame(source.schema.empty_table(), pl)
     return register_io_source(read, schema=empty.schema, is_pure=True)
 
 
@@ -70,11 +75,35 @@ def _frames(
     for batch in reader:
         if left is not None and left <= 0:
             return
-        frame = pl.from_arrow(batch if left is None else batch.slice(0, left))
+        rows = pa.Table.from_batches([batch if left is None else batch.slice(0, left)])
+        frame = _frame(rows, pl)
         left = None if left is None else left - frame.height
         yield frame
     if n_rows is None:
-        yield pl.from_arrow(reader.schema.empty_table())
+        yield _frame(reader.schema.empty_table(), pl)
+
+
+def _frame(rows: pa.Table, pl: Any) -> polars.DataFrame:
+    """The same rows; times of zones that Polars lacks are in UTC, the same instants.
+
+    Raises:
+        UsageError: A column holds what Polars can't.
+    """
+    for each in rows.schema:
+        if _has_long_decimals(each.type):
+            raise UsageError(
+                f"Polars can't hold column {each.name!r} ({each.type}): its decimals have 38 "
+                "digits at most",
+                key=each.name,
+                hint="Take the rows as Arrow: snapshot.to_arrow(table)",
+            )
+    return by_column(in_utc(rows, _OFFSET), pl.from_arrow, "Polars", pl.exceptions.PanicException)
+
+
+def _has_long_decimals(kind: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision > _MOST_DIGITS)
+    return any(_has_long_decimals(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _as_arrow(predicate: polars.Expr, schema: pa.Schema, pl: Any) -> Any | None:

@@ -200,8 +200,9 @@ lakelog restore ./catalog weather hourly --to EWR=3 --writer EWR --execute
 REMOVE: Final = Command(
     """\
 Remove files of one writer from a table, in one commit: those named by their paths, as
-`lakelog files` lists them, or all of a partition. The objects stay until gc finds that no retained
-revision names them, so that `lakelog restore` can bring them back; gc deletes no external files.
+`lakelog files` lists them (of an external file its URL or absolute path will do), or all of a
+partition. The objects stay until gc finds that no retained revision names them, so that `lakelog
+restore` can bring them back; gc deletes no external files.
 
 Without --execute the plan is shown. It is committed without fencing off the owner of the log, and
 only if nobody has committed since the plan was made.""",
@@ -211,7 +212,7 @@ lakelog remove ./catalog weather hourly --writer EWR data/2013-01/hourly/a.parqu
 """,
     (
         *options.ON_TABLE,
-        options.argument("paths", "PATH", "a file, as the log names it", nargs="*"),
+        options.argument("paths", "PATH", "a file: its path, URL or absolute path", nargs="*"),
         options.writer("the writer whose files are removed", required=True),
         options.argument("--partition", "NAME", "all files of this partition ('': of none)"),
         options.execute(),

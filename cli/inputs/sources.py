@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from ...errors import ObjectNotFound, UsageError
+from ...errors import AccessDenied, ObjectNotFound, StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -152,6 +152,7 @@ def open_sources(names: Sequence[str], form: str | None, encoding: str) -> Itera
 
     Raises:
         ObjectNotFound: There is no such file.
+        AccessDenied, StorageError: It can't be read.
         UsageError: It is a folder, its name has no known suffix, or stdin is named twice.
     """
     formats = [_format(name, form) for name in names]
@@ -200,10 +201,23 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def _check_readable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        kind = AccessDenied if isinstance(error, PermissionError) else StorageError
+        raise kind(
+            f"{path} can't be read: {error.strerror}",
+            key=str(path),
+            hint="Check its permissions; nothing was committed",
+        ) from error
+
+
 @contextlib.contextmanager
 def _seekable(path: Path) -> Iterator[str]:
     """The path, or that of a copy if it is a pipe."""
     if path.is_file() and str(path) != _STDIN_PATH:
+        _check_readable(path)
         yield str(path)
         return
     with tempfile.NamedTemporaryFile(prefix="lakelog-") as copy:

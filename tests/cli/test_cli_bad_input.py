@@ -26,7 +26,7 @@ def refused(cli, capsys):
     def call(kind: type[errors.LakelogError], code: int, *args: object) -> str:
         words = [str(arg) for arg in args]
         with pytest.raises(errors.LakelogError) as raised:
-            _run(words, Redactor())
+            _run(words, Redactor(), own_process=False)
         assert type(raised.value) is kind
         result = cli(*args)
         assert result.code == code == kind.exit_code
@@ -348,3 +348,21 @@ def test_a_storage_option_that_there_is_not(refused, option, name):
     assert f"the s3 backend has no storage option '{name}'" in err
     assert "endpoint_url, key, secret" in err
     assert "__init__" not in err
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.arrow"])
+def test_a_file_without_permission(cli, tmp_path, monkeypatch, name):
+    """Root may read all, so the error is made."""
+    (tmp_path / name).write_text("{}")
+    opened = Path.open
+
+    def refuse(self, *args, **options):
+        if self.name == name:
+            raise PermissionError(13, "Permission denied")
+        return opened(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    done = cli("write", tmp_path / "lake", "db", "t", tmp_path / name, "--writer", "W")
+    assert done.code == 6
+    assert f"{name} can't be read: Permission denied" in done.err
+    assert "delimiter" not in done.err

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -199,3 +201,24 @@ def test_restore_and_changes_across_deletes_and_columns(cli, own_weather):
     assert "ADDED AGAIN" in shown
     assert "came back" in cli(*restore, "--execute").text
     assert cli(*changes).json["rows"] == []
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+def test_an_external_file_is_removed_by_its_url(cli, tmp_path, form):
+    file, lake = tmp_path / "a.parquet", tmp_path / "lake"
+    pq.write_table(pa.table({"i": [1]}), file)
+    assert cli("add", lake, "db", "t", file, "--writer", "W").code == 0
+    file.unlink()  # which is when one wants that
+    name = form.format(file)
+    done = cli("remove", lake, "db", "t", name, "--writer", "W", "--execute")
+    assert (done.code, "removed 1 file" in done.out) == (0, True)
+    again = cli("remove", lake, "db", "t", name, "--writer", "W", "--execute")
+    assert again.code in (3, 4)
+
+
+def test_an_own_file_is_removed_by_its_absolute_path(cli, tmp_path):
+    lake = tmp_path / "lake"
+    (tmp_path / "a.csv").write_text("i\n1\n")
+    assert cli("write", lake, "db", "t", tmp_path / "a.csv", "--writer", "W").code == 0
+    (file,) = lake.rglob("*.parquet")
+    assert cli("remove", lake, "db", "t", file, "--writer", "W", "--execute").code == 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import duckdb
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -244,6 +247,52 @@ except MissingDependency as error:
     print(error)
 print(snapshot.to_arrow("t").num_rows)
 """
+
+
+NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("zone", ["Z", "UTC", "+05:30", "-0300", "Europe/Oslo"])
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_zones_that_are_no_names_give_the_same_instants(catalog, zone, unit):
+    kind = pa.timestamp(unit, zone)
+    data = {
+        "at": pa.array([NOON, None], kind),
+        "list": pa.array([[NOON], None], pa.list_(kind)),
+        "struct": pa.array([{"a": NOON}, None], pa.struct([("a", kind)])),
+        "map": pa.array([[("a", NOON)], None], pa.map_(pa.string(), kind)),
+    }
+    snapshot = write(catalog, data)
+    assert snapshot.to_pandas("t")["at"][0] == NOON
+    frame = snapshot.to_polars("t")
+    first = frame.collect().rows()[0]
+    assert first[:3] == (NOON, [NOON], {"a": NOON})
+    assert first[3] in ({"a": NOON}, [{"key": "a", "value": NOON}])
+    literal = pl.lit(NOON).cast(frame.collect_schema()["at"])
+    assert frame.filter(pl.col("at") == literal).collect().height == 1
+    assert frame.filter(pl.col("at") > literal).collect().height == 0
+
+
+BEYOND = {
+    "year": (pa.array([4_890_000], pa.date32()), "to_pandas"),
+    "before": (pa.array([-719_529], pa.date32()), "to_pandas"),
+    "fine": (pa.array([1], pa.time64("ns")), "to_pandas"),
+    "inside": (pa.array([{"a": 1 << 60}], pa.struct([("a", pa.timestamp("us"))])), "to_pandas"),
+    "long": (pa.array([Decimal(1)], pa.decimal256(76, 2)), "to_polars"),
+    "longs": (pa.array([[Decimal(1)]], pa.list_(pa.decimal256(40, 2))), "to_polars"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_an_engine_that_lacks_a_value_names_the_column(catalog, name):
+    column, engine = BEYOND[name]
+    snapshot = write(catalog, {"id": [1], name: column, "text": ["x"]})
+    with pytest.raises(UsageError, match=f"can't hold column '{name}'") as refused:
+        getattr(snapshot, engine)("t")
+    assert refused.value.key == name
+    assert "to_arrow" in (refused.value.hint or "")
+    if engine == "to_pandas":
+        assert snapshot.to_pandas("t", ["id", "text"]).to_dict("list") == {"id": [1], "text": ["x"]}
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,23 @@ def test_what_a_store_calls_its_objects() -> None:
     assert place_below("s3://b/x y") == ("s3://b", "x y")
     assert place_below("abfs://c@h/x") == ("abfss://c@h", "x")
     assert place_below("memory://m/x") is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://bucket/x.parquet?X-Amz-Credential=AKIA&X-Amz-Signature=SECRET",
+        "az://c/x.parquet?sig=SECRET",
+        "abfss://c@a.dfs.core.windows.net/x.parquet?sv=2024&sig=SECRET",
+        "file:///x.parquet?sig=SECRET",
+    ],
+)
+def test_a_signature_is_not_shown(url):
+    with pytest.raises(InvalidPath, match="no query") as refused:
+        place_of(url)
+    assert "SECRET" not in str(refused.value) + repr(refused.value) + str(refused.value.key)
+
+
+def test_a_key_with_such_a_sign_is_shown():
+    with pytest.raises(InvalidPath, match=r"p=1#2/f\.parquet"):
+        place_of("s3://b/p=1#2/f.parquet")
