@@ -33,7 +33,7 @@ Results go to stdout (--output text, json, jsonl, csv, parquet or arrow), progre
 stderr (--quiet: errors only). LAKELOG_URL is the URL if none is given. `lakelog completion` prints
 the script for completion in your shell.
 Exit codes: 0 done, 1 a check found problems, 2 usage, 3 not found, 4 conflict, 5 corrupt,
-6 storage, 7 outcome unknown.
+6 storage, 7 outcome unknown, 70 a fault of lakelog itself, 130 interrupted, 141 output closed.
 """
 
 _ASKED_TO_COMPLETE: Final = "_ARGCOMPLETE"  # the shell's script sets it

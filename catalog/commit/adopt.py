@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import (
+    CorruptObject,
     FileNotLive,
     InvalidParquet,
     InvalidPath,
@@ -147,7 +148,14 @@ class Spots:
             if not is_in_place(name):
                 return Spot(file, name, self._folder + name)
             places = self._session.ask(lambda state: state.places)
-            return Spot(file, name, places.url(name), places.location(name))
+            try:
+                return Spot(file, name, places.url(name), places.location(name))
+            except CorruptObject:
+                raise InvalidPath(
+                    f"{name} is below no place that the log of {self._folder.rstrip('/')} names",
+                    key=name,
+                    hint="Name the file by its URL or absolute path",
+                ) from None
         place = place_of(name)
         root, data = self._root, self._data
         if root is not None and data is not None and place.root == root.root:

@@ -83,6 +83,9 @@ def check_summary(summary: Mapping[str, str] | None) -> dict[str, str]:
     return found
 
 
+_LATEST: Final = (1 << 63) - (1 << 32)  # upserts take the next ones
+
+
 def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
     """Returns the logical clock of a first and a last row. Raises `UsageError` for anything but two
     whole numbers of 64 bits."""
@@ -91,6 +94,11 @@ def check_clock(clock: tuple[int, int]) -> tuple[int, int]:
         raise UsageError(
             f"The clock {clock!r} is not a pair of 64-bit numbers",
             hint="Give the logical clock of the first and of the last row",
+        )
+    if max(numbers[0], numbers[1]) > _LATEST:
+        raise UsageError(
+            f"The clock {clock!r} leaves no room for later ones",
+            hint=f"A row of a newer clock replaces one of the same key: give {_LATEST:,} at most",
         )
     return numbers[0], numbers[1]
 

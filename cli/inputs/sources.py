@@ -28,6 +28,7 @@ _SUFFIXES: Final = {
 STDIN: Final = "-"
 _STDIN_PATH: Final = "/dev/stdin"
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_OTHER_COMPRESSIONS: Final = (".xz", ".lzma", ".zip", ".7z", ".z", ".br", ".zstd", ".snappy")
 _CHUNK: Final = 1 << 16
 _UTF8: Final = "utf-8-sig"  # a byte order mark is not part of the text
 
@@ -177,6 +178,12 @@ def _format(name: str, given: str | None) -> str:
         )
     if not path.exists():
         raise ObjectNotFound("No such file", key=name, hint="FILE is a path on this machine")
+    if path.suffix.lower() in _OTHER_COMPRESSIONS:
+        raise UsageError(
+            f"{path.suffix} is a compression that isn't read here",
+            key=name,
+            hint=f"Decompress it, and pipe it in as -; known are {', '.join(_COMPRESSIONS)}",
+        )
     if given is not None:
         return _SUFFIXES.get(f".{given}", given)  # json is jsonl: both forms are read
     suffixes = [suffix.lower() for suffix in path.suffixes]

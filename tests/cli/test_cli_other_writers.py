@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
+import lzma
 import struct
 from pathlib import Path
 
 import lakelog
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 from lakelog.catalog.format.schema import MAX_LEVELS
-from lakelog.errors import CorruptObject, InvalidSchema
+from lakelog.errors import CorruptObject, InvalidPath, InvalidSchema, UsageError
 from write_cases import nothing_written, read, wrote
 
 EPOCH = 2_440_588  # as a Julian day
@@ -280,3 +283,58 @@ def test_times_in_int96_of_another_calendar(cli):
         dated(value, OLD_SPARK, use_deprecated_int96_timestamps=True)
         done = cli("write", "lake", "db", "t", "--writer", "w", "in.parquet")
         assert (done.code, "calendar" in done.err or "1901" in done.err) == (code, bool(code))
+
+
+# --- Encrypted columns, compressions --------------------------------------------------------------
+
+
+class Keys(encryption.KmsClient):
+    """Wraps keys by encoding them."""
+
+    def wrap_key(self, key_bytes, master_key_identifier):
+        return base64.b64encode(master_key_identifier.encode() + key_bytes)
+
+    def unwrap_key(self, wrapped_key, master_key_identifier):
+        return base64.b64decode(wrapped_key)[len(master_key_identifier) :]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_encrypted_files_are_called_so(cli, tmp_path, plain):
+    properties = encryption.CryptoFactory(lambda _: Keys()).file_encryption_properties(
+        encryption.KmsConnectionConfig(),
+        encryption.EncryptionConfiguration(
+            footer_key="f", column_keys={"k": ["a"]}, plaintext_footer=plain
+        ),
+    )
+    data = pa.table({"a": [1], "b": ["x"]})
+    with pq.ParquetWriter("a.parquet", data.schema, encryption_properties=properties) as sink:
+        sink.write_table(data)
+    done = cli("add", "cat", "db", "t", str(tmp_path / "a.parquet"), "--writer", "W")
+    assert done.code == 2
+    assert f"its {'columns are' if plain else 'footer is'} encrypted" in done.err
+    assert cli("write", "cat", "db", "t", "a.parquet", "--writer", "W").code == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--format", "csv")])
+def test_a_compression_that_is_not_known(cli, options):
+    done = wrote(cli, {"a.csv.xz": lzma.compress(b"a\n1\n")}, *options)
+    assert (done.code, nothing_written()) == (2, True)
+    assert ".xz is a compression that isn't read here" in done.err
+
+
+# --- Arguments ------------------------------------------------------------------------------------
+
+
+def test_a_path_in_place_that_the_log_does_not_know():
+    with lakelog.open_catalog("cat").writer("W", "db") as writer:
+        tx = writer.transaction()
+        with pytest.raises(InvalidPath, match="below no place that the log of W/db names"):
+            tx.add("t", "at/0123456789abcdef/x.parquet")
+
+
+def test_a_clock_that_leaves_no_room_for_upserts():
+    with lakelog.open_catalog("cat").writer("W", "db") as writer, writer.transaction() as tx:
+        for late in (1 << 63) - 1, (1 << 63) - (1 << 32) + 1:
+            with pytest.raises(UsageError, match="leaves no room for later ones"):
+                tx.write("t", pa.table({"k": [1]}), clock=(0, late))
+        tx.write("t", pa.table({"k": [1]}), clock=(0, (1 << 63) - (1 << 32)))

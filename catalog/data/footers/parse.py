@@ -84,6 +84,71 @@ def footer_length(end: bytes, size_bytes: int) -> int:
     return length
 
 
+_ENCRYPTION: Final = 8  # the field of FileMetaData that says how columns are encrypted
+
+
+def is_encrypted(tail: bytes, size_bytes: int) -> bool:
+    """Whether a plain footer says that columns are encrypted: the Parquet library aborts on it.
+    False for a malformed one, too."""
+    try:
+        footer = tail[-footer_length(tail, size_bytes) : -_TRAILER_BYTES]
+        return _ENCRYPTION in _struct(footer, 0)[0]
+    except (NotParquet, ValueError, IndexError, RecursionError):
+        return False
+
+
+def _struct(body: bytes, at: int) -> tuple[set[int], int]:
+    """The numbers of the fields of a struct, and the place behind it."""
+    found: set[int] = set()
+    number = 0
+    while (head := body[at]) != 0:
+        step, at = head >> 4, at + 1
+        if step:
+            number += step
+        else:
+            raw, at = _varint(body, at)
+            number = (raw >> 1) ^ -(raw & 1)
+        found.add(number)
+        at = at if head & 15 in _BOOLEANS else _behind(body, at, head & 15)
+    return found, at + 1
+
+
+_BOOLEANS: Final = (1, 2)  # in a struct they are their types
+_SIZES: Final = {1: 1, 2: 1, 3: 1, 7: 8}
+
+
+def _behind(body: bytes, at: int, kind: int) -> int:
+    """The place behind a value of a type."""
+    if kind in _SIZES:
+        return at + _SIZES[kind]
+    if kind in (4, 5, 6):
+        return _varint(body, at)[1]
+    if kind == 8:
+        length, at = _varint(body, at)
+        return at + length
+    if kind in (9, 10):
+        count, inner = body[at] >> 4, body[at] & 15
+        at += 1
+        if count == 15:
+            count, at = _varint(body, at)
+        for _ in range(count):
+            at = _behind(body, at, inner)
+        return at
+    if kind == 12:
+        return _struct(body, at)[1]
+    raise ValueError(f"a value of type {kind}")
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = body[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
 def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:
     """Reads a footer. On malformed bytes this can end the process. Raises `NotParquet`, with the
     reason, if it can't be used.

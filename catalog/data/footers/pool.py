@@ -21,7 +21,14 @@ import threading
 from typing import IO, TYPE_CHECKING, Final
 
 from ....errors import LakelogError
-from .parse import NotParquet, ParsedFooter, decode_parsed, encode_parsed, parse_footer
+from .parse import (
+    NotParquet,
+    ParsedFooter,
+    decode_parsed,
+    encode_parsed,
+    is_encrypted,
+    parse_footer,
+)
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -230,6 +237,8 @@ class FooterPool:
                     cause = child.cause_of_death()
                     child.end()
                     if cause != signal.SIGKILL:  # that is the system, out of memory, or an operator
+                        if is_encrypted(tail, size_bytes):
+                            raise NotParquet("its columns are encrypted") from None
                         raise NotParquet(_blame(cause)) from None
                 except BaseException:  # an interrupt leaves the pipes in the middle of a message
                     child.end()
