@@ -25,11 +25,7 @@ from typing import TYPE_CHECKING
 
 from ..catalog.commit.checkpointer import put_segments
 from ..catalog.commit.mirror import copy_checkpoint
-from ..catalog.format.names import (
-    mirror_key,
-    mirror_log_folder,
-    parse_log_object,
-)
+from ..catalog.format.names import LogObject, mirror_key, mirror_log_folder, parse_log_object
 from ..catalog.format.objects import read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.parallel import AT_ONCE, each_in_parallel, parallel
@@ -107,15 +103,10 @@ def execute_rebuild(
     _refuse_other_opening(log, plan, encoded)
     if not _put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive):
         raise _another_was_first(plan, log.folder + encoded.name)
-    item = parse_log_object(encoded.name)
-    assert item is not None
+    item = LogObject(plan.incarnation, state.revision, state.uuid[:4].hex(), "checkpoint")
     copy_checkpoint(log, item, exclusive=exclusive)
     _read_back(log, state)
-    return _info(log, found, encoded)
-
-
-def _info(log: LogReader, found: Survey, encoded: EncodedCheckpoint) -> RebuildInfo:
-    plan, counts = found.plan, encoded.decoded.message.counts
+    counts = encoded.decoded.message.counts
     return RebuildInfo(
         writer=plan.writer,
         database=plan.database,
@@ -148,17 +139,17 @@ def _made_again(
 
 
 def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
+    where = f"{plan.writer}/{plan.database}"
     return PlanOutdated(
-        f"{what} of {plan.writer}/{plan.database} has changed since the rebuild was planned",
-        key=f"{plan.writer}/{plan.database}",
+        f"{what} of {where} has changed since the rebuild was planned",
+        key=where,
         hint="Stop what writes there, and plan the rebuild again",
     )
 
 
 def _another_was_first(plan: RebuildPlan, key: str) -> PlanOutdated:
     return PlanOutdated(
-        f"Another rebuild of {plan.writer}/{plan.database} was first: incarnation "
-        f"{plan.incarnation} is in use",
+        f"Another rebuild was first: incarnation {plan.incarnation} is in use",
         key=key,
         hint="Nothing is left to do, unless you want it otherwise: then plan again",
     )

@@ -18,14 +18,13 @@ from ..catalog.log.outcomes import foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_reader import LogReader
-from ..errors import CorruptError, ForkError, LakelogError, NotFoundError, UnsupportedFeature
+from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
 from .copies import names_of, read_items
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
     from ..catalog.format.names import LogObject
     from ..catalog.format.objects import DecodedTransaction
-    from ..catalog.log.listing import Listing
     from ..store import Store
     from .copies import Names
 
@@ -141,9 +140,12 @@ def _newest_state(log: LogReader, incarnation: int, doubts: list[str]) -> State 
     """Returns the newest state of an incarnation of which every part can be read."""
     listing = log.names_of_both(incarnation)
     revisions = sorted({*listing.transactions, *listing.checkpoints}, reverse=True)
-    at = 0
-    while at < len(revisions):
-        target = revisions[at]
+    broken = (
+        max(revisions, default=0) + 1
+    )  # nothing from here on is readable that builds on what is below
+    for target in revisions:
+        if target >= broken and target not in listing.checkpoints:
+            continue
         try:
             plan_read(listing, target)  # what is not listed needs no request
             state = log.load(target, listing, incarnation)
@@ -153,27 +155,13 @@ def _newest_state(log: LogReader, incarnation: int, doubts: list[str]) -> State 
         except UnsupportedFeature:
             raise
         except (CorruptError, ForkError, NotFoundError) as error:
-            _note(doubts, target, error)
-            at = _next_to_try(revisions, at, error, listing)
+            if not doubts:  # what is wrong with the highest says most
+                doubts.append(f"Revision {target} can't be read: {error.message}")
+            item = parse_log_object((error.key or "").split(" and ")[0].rsplit("/", 1)[-1])
+            broken = item.revision if item is not None else target
             continue
         return state if state.log is not None else None
     return None
-
-
-def _note(doubts: list[str], target: int, error: LakelogError) -> None:
-    if not doubts:  # what is wrong with the highest says most
-        doubts.append(f"Revision {target} can't be read: {error.message}")
-
-
-def _next_to_try(revisions: list[int], at: int, error: LakelogError, listing: Listing) -> int:
-    """Returns the place of the next revision that may be readable: not of one that builds on what
-    is missing, unless it has a checkpoint of its own."""
-    item = parse_log_object((error.key or "").split(" and ")[0].rsplit("/", 1)[-1])
-    broken = item.revision if item is not None else revisions[at]
-    for place in range(at + 1, len(revisions)):
-        if revisions[place] < broken or revisions[place] in listing.checkpoints:
-            return place
-    return len(revisions)
 
 
 def _take_state(old: OldLog, state: State) -> None:

@@ -255,15 +255,11 @@ def _plan(  # noqa: PLR0917 - all that was found
     again: RebuildPlan | None,
 ) -> RebuildPlan:
     state = old.state
-    rows_of = dict(live) | {
-        (table, path): count
-        for found in old.readable.values()
-        for rows in added_files(found)
-        for table, path, count in zip(
-            *(rows.column(name).to_pylist() for name in ("table", "path", "row_count")), strict=True
-        )
-    }
-    rows_of |= {(one.table, one.path): one.row_count for one in scan.own}
+    rows_of = dict(live) | {(one.table, one.path): one.row_count for one in scan.own}
+    for found in old.readable.values() if decision.gone else ():
+        for rows in added_files(found):
+            columns = [rows.column(name).to_pylist() for name in ("table", "path", "row_count")]
+            rows_of |= {(table, path): n for table, path, n in zip(*columns, strict=True)}
     counted = {one.attempt.transaction_id for one in decision.salvaged}
     bases = [one.base_revision + 1 for one in scan.own if one.transaction_id in counted]
     above = max([old.top, seal.at.revision, *(one.revision for one in seal.others), *bases])
