@@ -39,7 +39,7 @@ from .sql_changes import Statement, change
 from .sql_java import INSTALLER_CLASS, SQL
 from .stages import watched
 from .swap import add_rule
-from .write import write
+from .write import owner_turn, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -239,17 +239,26 @@ class _Answers(JavaBiFunction):
     def _catalog(self) -> Catalog:
         return self._access.catalog
 
+    def _databases(self) -> list[str]:
+        """None of a lake that the first commit makes."""
+        try:
+            return self._catalog.databases()
+        except NotACatalog:
+            if self._writer is None:
+                raise
+            return []
+
     def _names(self, word: str, *namespace: str) -> tuple[Any, ...]:
         if word == "databases":
-            return "names", json.dumps(self._catalog.databases())
-        if len(namespace) != 1 or namespace[0] not in self._catalog.databases():
+            return "names", json.dumps(self._databases())
+        if len(namespace) != 1 or namespace[0] not in self._databases():
             return ("no namespace",)
         return "names", json.dumps(self._catalog.snapshot(namespace[0], self._as_of).tables())
 
     def _table(
         self, database: str, table: str, kind: str, when: str, query: str
     ) -> tuple[Any, ...]:
-        if database not in self._catalog.databases():
+        if database not in self._databases():
             return ("no namespace",)
         snapshot = self._cut(database, kind, when, query)
         frame = frame_of(self._spark, self._access, selection(snapshot, table))
@@ -299,7 +308,8 @@ class _Answers(JavaBiFunction):
         assert self._writer is not None
         statement, frame = Statement.of(*words), DataFrame(query, self._spark)
         doing = f"{statement.command} of {statement.table}"
-        with watched(self._spark, self._progress, doing) as watch, watch.tagged():
+        turn = owner_turn(self._catalog.url, statement.database, self._writer)
+        with turn, watched(self._spark, self._progress, doing) as watch, watch.tagged():
             change(self._access, self._writer, statement, frame)
         return ("done",)
 

@@ -524,8 +524,11 @@ public final class LakeStrategy extends SparkStrategy {
         words[known.length + 1] = projections.rowProjection().isEmpty() ? ""
             : places((ProjectingInternalRow) projections.rowProjection().get());
         words[known.length + 2] = places(projections.rowIdProjection());
-        LakeChange change = new LakeChange(
-            session, operation.python(), words, (LogicalPlan) delta.productElement(2));
+        // Planned once more, where Spark chooses partitions again: a choice of two keys of one
+        // column, as `<=>` makes them, can't be analysed.
+        LogicalPlan query = (LogicalPlan) ((LogicalPlan) delta.productElement(2))
+            .transformAllExpressionsWithSubqueries(new LakeUnchosen());
+        LakeChange change = new LakeChange(session, operation.python(), words, query);
         return ArraySeq.unsafeWrapArray(new SparkPlan[] {command(change)});
     }
 

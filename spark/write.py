@@ -10,8 +10,10 @@ Source: docs/spark.md, "Writing".
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..catalog.commit.distributed_write import Sharing
@@ -84,7 +86,7 @@ def write(
         frame: Of any session, classic or Connect.
         url: The catalog's root, as `lakelog.open_catalog` takes it, and as all executors reach it.
         writer: Whose log it is committed to. Opening it fences a process that has it open, unless
-            `shared`: give Spark a writer of its own.
+            `shared`: give Spark a writer of its own. Threads of one process wait for each other.
         mode: Whether the rows are added, or come in the place of all rows of this writer's files
             of the table, or of those that meet `where`.
         where: What is replaced, in lakelog's predicates (docs/reading.md); the frame's rows must
@@ -126,7 +128,8 @@ def write(
     refuse_memory(catalog.url)
     frame = _sorted(frame, partition_by, sort_by)
     weighed = must_be_weighed(frame)
-    with catalog.writer(writer, database, shared=shared) as opened:
+    turn = nullcontext() if shared else owner_turn(catalog.url, database, writer)
+    with turn, catalog.writer(writer, database, shared=shared) as opened:
         while True:
             tx = opened.transaction(app_id, app_version, summary=summary)
             if tx_is_done(tx):
@@ -148,6 +151,15 @@ def write(
                 tx.discard()
                 raise
             return _committed(tx, done)
+
+
+_turns: Final[dict[tuple[str, str, str], Lock]] = {}
+
+
+def owner_turn(url: str, database: str, writer: str) -> Lock:
+    """What threads of this process hold while they own a writer: else each that opens it would
+    fence the one before."""
+    return _turns.setdefault((url, database, writer), Lock())
 
 
 def tx_is_done(tx: Transaction) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "where"))
@@ -306,3 +307,26 @@ def test_views_at_one_cut(spark, lake):
     assert rows_of(spark, "SELECT hour, temp FROM early_hourly") == [(0, 0.0)]
     with pytest.raises(LakelogError, match="nothing"):
         lakelog.spark.create_views(spark, lake.url, "nothing")
+
+
+def test_statements_of_threads_of_one_session_all_commit(spark, tmp_path):
+    """In a lake that the first of them makes; each would fence the one before."""
+    lakelog.spark.attach(spark, "own", str(tmp_path), writer="sql")
+    assert rows_of(spark, "SHOW NAMESPACES IN own") == []
+    spark.sql("CREATE TABLE own.db.t AS SELECT 0L AS id, 0L AS n")
+    texts = [f"INSERT INTO own.db.t VALUES ({number}, 0)" for number in range(1, 4)]
+    texts.append("UPDATE own.db.t SET n = n + 1 WHERE id = 0 AND upper('a') = 'A'")
+    with ThreadPoolExecutor(len(texts)) as pool:
+        list(pool.map(spark.sql, texts))
+    lakelog.spark.detach(spark, "own")
+    catalog = lakelog.open_catalog(str(tmp_path))
+    rows = catalog.snapshot("db").to_arrow("t").to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [(0, 1), (1, 0), (2, 0), (3, 0)]
+    assert len(catalog.history("db")) == 5
+
+
+def test_a_lake_that_is_not_there_is_refused_unless_it_can_be_made(spark, tmp_path):
+    lakelog.spark.attach(spark, "own", str(tmp_path))
+    with pytest.raises(Exception, match="NotACatalog"):
+        spark.sql("SHOW NAMESPACES IN own").collect()
+    lakelog.spark.detach(spark, "own")

@@ -193,6 +193,20 @@ def test_merge_into_partitions_that_the_source_chooses(spark, lake, settings, al
     assert told(lake) == {(n % 6, n, 3) for n in range(60) if n != 32}
 
 
+def test_merge_by_a_null_safe_partition_column(spark, lake):
+    rows = pa.table({"s": ["a", "b", None, "a"], "v": [1.0, 2.0, 3.0, None], "id": [1, 2, 3, 4]})
+    with lake.writer("oslo", "db") as writer, writer.transaction() as tx:
+        tx.write("p", rows, partition_by=["s"])
+    spark.sql("""MERGE INTO lake.db.p AS t
+                 USING (VALUES (1, 1.0D, 'a'), (3, 3.0D, null), (9, 9.0D, null) AS s (id, v, s))
+                 ON t.s <=> s.s AND t.v <=> s.v WHEN MATCHED THEN DELETE
+                 WHEN NOT MATCHED THEN INSERT (id, v, s) VALUES (s.id, s.v, s.s)""")
+    found = lake.snapshot("db").to_arrow("p", ["id", "s", "v"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [
+        (2, "b", 2.0), (4, "a", None), (9, None, 9.0),
+    ]  # fmt: skip
+
+
 def told(lake) -> set[tuple[int, ...]]:
     found = lake.snapshot("db").to_arrow("p", ["day", "id", "v"]).to_pylist()
     assert len(found) == len({row["id"] for row in found})
