@@ -16,7 +16,7 @@ from ..catalog.format.objects import decode_checkpoint, decode_transaction, read
 from ..errors import CorruptError, UnsupportedFeature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..catalog.format.names import LogObject
     from ..catalog.read.log_folder import LogFolder
@@ -68,22 +68,26 @@ def names_of(log: LogFolder, unknown: Callable[[str], None] = lambda key: None) 
     return found
 
 
-def read_items(log: LogFolder, names: Names, items: Sequence[LogObject]) -> list[Pair]:
-    """Reads objects of a log by their names in both places; what is too large for one is damaged.
+def read_items(log: LogFolder, names: Names, items: Sequence[LogObject]) -> Iterator[Pair]:
+    """Reads objects of a log by their names in both places, some at a time; what is too large for
+    one is damaged.
 
     Raises:
         UnsupportedFeature: A later version wrote one.
     Requests: As `read_pairs`.
     """
-    large = {item for item in items if max(names[item].values()) > MAX_OBJECT_BYTES}
-    keys = [log.folder + item.name for item in items if item not in large]
-    pairs = read_pairs(log.store, keys)
-    for one, other in pairs:
-        if one.body is None is other.body and (one.newer or other.newer):
-            raise one.newer or other.newer  # type: ignore[misc]
-    found = iter(pairs)
     damaged = ObjectCopy(problem="is damaged: it is larger than any object of a log")
-    return [(damaged, damaged) if item in large else next(found) for item in items]
+    for low in range(0, len(items), _AT_ONCE):
+        some = items[low : low + _AT_ONCE]
+        large = {item for item in some if max(names[item].values()) > MAX_OBJECT_BYTES}
+        keys = [log.folder + item.name for item in some if item not in large]
+        pairs = iter(read_pairs(log.store, keys))
+        for item in some:
+            one, other = (damaged, damaged) if item in large else next(pairs)
+            newer = one.newer or other.newer
+            if newer is not None and one.body is None is other.body:
+                raise newer
+            yield one, other
 
 
 def read_pairs(store: Store, keys: Sequence[str]) -> list[Pair]:

@@ -196,12 +196,13 @@ def _take_objects(log: LogReader, old: OldLog) -> None:
     for item, pair in zip(items, read_items(log, old.names, items), strict=True):
         bodies = {copy.body: copy.decoded for copy in pair if copy.body is not None}
         for body, decoded in bodies.items():
-            _take(old, item, body, decoded, found.setdefault(item.revision, []))
+            if _take(old, item, body, decoded, digests.get(item.revision)):
+                found.setdefault(item.revision, []).append(decoded)
         if item.revision > old.state.revision and item.kind == "transaction" and not bodies:
             old.doubts.append(f"Neither copy of revision {item.revision} can be read")
     for revision in sorted(found, reverse=True):
-        some = [one for one in found[revision] if one.digest != digests.get(revision)]
-        if revision > old.state.revision and some:
+        some = found[revision]
+        if revision > old.state.revision:
             old.readable[revision] = _chosen(some, old.readable.get(revision + 1))
             some.remove(old.readable[revision])
         if some:
@@ -209,23 +210,22 @@ def _take_objects(log: LogReader, old: OldLog) -> None:
             old.doubts.append(f"Revision {revision} has two transactions")
 
 
-def _take(
-    old: OldLog, item: LogObject, body: bytes, decoded: Any, found: list[DecodedTransaction]
-) -> None:
-    """Takes what one object says, if it is of this log."""
+def _take(old: OldLog, item: LogObject, body: bytes, decoded: Any, known: bytes | None) -> bool:
+    """Takes what one object says; returns whether it is a transaction of this log that its history,
+    which has the digest `known` there, doesn't have."""
     is_above = item.revision > old.state.revision
     old.log_id = old.log_id or decoded.log.log_id
     if item.kind == "transaction" and (seal := read_seal(body, item.name)) is not None:
         if is_above and seal.log.incarnation == old.incarnation:
             old.seals = [*(one for one in old.seals if one != seal), seal]
             old.epoch = max(old.epoch, seal.epoch)
-    elif decoded.log.log_id != old.log_id:
+        return False
+    if decoded.log.log_id != old.log_id:
         old.others |= {item} if is_above else set()
-    else:
-        if is_above:
-            old.epoch = max(old.epoch, decoded.message.epoch)
-        if item.kind == "transaction" and _is_sound(decoded):
-            found.append(decoded)
+        return False
+    if is_above:
+        old.epoch = max(old.epoch, decoded.message.epoch)
+    return item.kind == "transaction" and decoded.digest != known and _is_sound(decoded)
 
 
 def _is_sound(found: DecodedTransaction) -> bool:
