@@ -12,7 +12,7 @@ import pytest
 from order import FIRST, GROUPS, group_of, rank
 from repeat import repeats
 from seeds import NAME, ROOT, base_seed
-from turns import EACH_TIME, IN_THIRDS, taking_turns, third, waiting
+from turns import EACH_TIME, SINGLY, quarter, taking_turns, waiting
 
 HERE = Path(__file__).parent
 
@@ -106,19 +106,19 @@ def test_the_command_that_repeats_a_failure():
     assert command == "LAKELOG_SEED=5 .venv/bin/python -m pytest 'tests/a.py::test_b[c]'"
 
 
-def test_a_third_of_what_takes_turns_runs_with_each_commit(monkeypatch):
+def test_a_quarter_of_what_takes_turns_runs_with_each_commit(monkeypatch):
     monkeypatch.delenv("LAKELOG_TURNS", raising=False)
-    spark, single = taking_turns(), [f"{IN_THIRDS[0]}::test_{number}" for number in range(30)]
+    spark, single = taking_turns(), [f"{SINGLY[0]}::test_{number}" for number in range(30)]
     assert {Path(name.partition("::")[0]).name for name in spark}.isdisjoint(EACH_TIME)
     always = ["tests/spark/test_spark_reads.py::test_x", "tests/store/test_retry.py::test_x"]
     every, seen = {*spark, *single, *always}, set()
     for seed in range(60):
         monkeypatch.setenv(NAME, str(seed))
         running = every - waiting(sorted(every))
-        assert len(running.intersection(spark)) == -(-len(spark) // 3)
-        assert len(running.intersection(single)) == 10
+        assert len(running.intersection(spark)) == -(-len(spark) // 4)
+        assert len(running.intersection(single)) == 8
         assert running.issuperset(always)
-        assert third("one", ["alone"]) == {"alone"}
+        assert quarter("one", ["alone"]) == {"alone"}
         seen |= running
     assert seen == every
     monkeypatch.setenv("LAKELOG_TURNS", "every")
@@ -126,7 +126,7 @@ def test_a_third_of_what_takes_turns_runs_with_each_commit(monkeypatch):
 
 
 def test_names_of_what_takes_turns_are_there():
-    for name in [*(f"tests/spark/{name}" for name in EACH_TIME), *taking_turns(), *IN_THIRDS]:
+    for name in [*(f"tests/spark/{name}" for name in EACH_TIME), *taking_turns(), *SINGLY]:
         assert (ROOT / name.partition("::")[0]).is_file(), name
 
 
@@ -135,7 +135,7 @@ def test_what_waits_is_not_run_by_make_test(monkeypatch):
     page, runs = "tests/docs/test_notebook.py", {}
     for seed in range(40):
         monkeypatch.setenv(NAME, str(seed))
-        runs.setdefault(page in third("turns", taking_turns()), seed)
+        runs.setdefault(page in quarter("turns", taking_turns()), seed)
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "not long", page]
     for its_turn, seed in runs.items():
         env = os.environ | {NAME: str(seed)}

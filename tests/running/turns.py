@@ -1,4 +1,4 @@
-"""Tests that take turns: a third of them, drawn by the run's seed, runs with each commit, and all
+"""Tests that take turns: a quarter of them, drawn by the run's seed, runs with each commit, and all
 of them by `make soak` or with LAKELOG_TURNS=every. A plugin of pytest, which marks all tests of
 Spark as such.
 
@@ -25,11 +25,19 @@ EACH_TIME = {
 PAGES = ("tests/docs/test_notebook.py", "tests/docs/test_docs.py::test_examples_run[spark.md]")
 
 # Each takes 10 s or more, most of them hold one rule on many stores, histories or places to fail.
-IN_THIRDS = (
+SINGLY = (
+    "tests/catalog/test_dropped.py::test_what_came_to_an_end_is_silent",
+    "tests/catalog/test_ipc_guard.py::test_a_bomb_is_refused_before_arrow_allocates",
+    "tests/changing/test_all_writers.py::test_random_changes_in_all_engines",
     "tests/changing/test_whole.py",
     "tests/cli/test_cli_process.py",
+    "tests/cli/test_cli_round_trip.py::test_scan_into_write_gives_the_same_table",
+    "tests/cli/test_cli_write.py::test_what_comes_through_a_pipe_is_written",
     "tests/engines/test_bare_files.py",
     "tests/engines/test_same_rows.py",
+    "tests/engines/test_streams_at_exit.py",
+    "tests/faults/test_crash_changes.py",
+    "tests/faults/test_crash_going_back.py",
     "tests/faults/test_crash_points.py",
     "tests/faults/test_http_faults.py",
     "tests/faults/test_interrupts.py",
@@ -53,6 +61,7 @@ IN_THIRDS = (
     "tests/rebuild/test_footer_pool.py",
     "tests/rebuild/test_salvage.py",
     "tests/replication/test_replicate_broken_off.py",
+    "tests/replication/test_replicate_random.py",
     "tests/replication/test_replicate_stopped.py",
     "tests/simulation/test_simulation.py",
     "tests/spark/test_spark_reads.py",
@@ -76,23 +85,23 @@ def taking_turns() -> list[str]:
     return [f"tests/spark/{path.name}" for path in found if path.name not in EACH_TIME] + [*PAGES]
 
 
-def third(name: str, items: list[str]) -> set[str]:
+def quarter(name: str, items: list[str]) -> set[str]:
     """Those whose turn it is, by the run's seed; at least one."""
     if os.environ.get("LAKELOG_TURNS") == "every":
         return set(items)
-    return set(some(name, items, -(-len(items) // 3)))
+    return set(some(name, items, -(-len(items) // 4)))
 
 
 def waiting(names: list[str]) -> set[str]:
     """Of the names of all tests, those whose turn it isn't."""
     together = taking_turns()
-    running = tuple(third("turns", together))
+    running = tuple(quarter("turns", together))
     left = {
         name for name in names if name.startswith(tuple(together)) and not name.startswith(running)
     }
-    for file in IN_THIRDS:
+    for file in SINGLY:
         own = [name for name in names if name.startswith(file)]
-        left |= set(own) - third(file, own)
+        left |= set(own) - quarter(file, own)
     return left
 
 
@@ -107,5 +116,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_header() -> str:
-    names = sorted(third("turns", taking_turns()))
+    names = sorted(quarter("turns", taking_turns()))
     return "of Spark's tests that take turns: " + ", ".join(n.rpartition("/")[2] for n in names)
