@@ -7,6 +7,7 @@ Source: docs/format.md, sections 2 and 7.
 from __future__ import annotations
 
 import datetime as dt
+import os
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,6 +62,11 @@ class Catalog(Changing):
         margins: Margins = DEFAULT_MARGINS,
         wide: WideStore | None = None,
     ) -> None:
+        if isinstance(store, (str, os.PathLike)):
+            raise UsageError(
+                f"A Catalog is made of a store, not of {store!r:.60}",
+                hint="Call lakelog.open_catalog(url)",
+            )
         self.store = store
         self.wide = wide or WideStore(store)
         self.url = store.url

@@ -49,10 +49,30 @@ _NO_CREDENTIALS = frozenset({
 _UNKNOWN_OPTION = re.compile(r"unexpected keyword argument '([^']*)'")
 _OPTION_HINTS = {
     "s3": "Options are those of s3fs: endpoint_url, key, secret, token, profile, anon, "
-    "client_kwargs.region_name",
+    "client_kwargs={'region_name': ...} (--option client_kwargs.region_name=...)",
     "gs": "Options are those of gcsfs: project, token, endpoint_url",
     "az": "Options are those of adlfs: account_name, account_key, connection_string",
 }
+# What other tools call them, in small letters and without `s3.`, `aws_` and the like.
+_CALLED_HERE = {
+    "s3": {
+        "access_key_id": "key", "secret_access_key": "secret", "session_token": "token",
+        "endpoint": "endpoint_url", "endpoint_url": "endpoint_url", "profile": "profile",
+        "region": "client_kwargs={'region_name': ...}",
+        "region_name": "client_kwargs={'region_name': ...}",
+        "default_region": "client_kwargs={'region_name': ...}",
+    },
+    "gs": {
+        "service_account": "token", "service_account_key": "token", "project_id": "project",
+        "application_credentials": "token",
+    },
+    "az": {
+        "account": "account_name", "storage_account_name": "account_name",
+        "storage_account_key": "account_key", "storage_connection_string": "connection_string",
+        "access_key": "account_key", "storage_sas_token": "sas_token",
+    },
+}  # fmt: skip
+_PREFIX = re.compile(r"^(?:s3|aws|gcs|google|azure|adls|az)[._]")
 _DENIED_HINT = "check the credentials, and that they allow get, put, list and delete here"
 _REGION_HINT = "set the bucket's region: client_kwargs={'region_name': ...}"
 _LOGIN_HINT = "pass them as storage options, or configure them as the store's own tools do"
@@ -121,11 +141,15 @@ def options_refused(error: Exception, backend: str, url: str) -> LakelogError:
     """The typed error for what a client's constructors say to options they don't know or can't use;
     `backend` is `Store.backend`."""
     unknown = _UNKNOWN_OPTION.search(str(error))
+    hint = _OPTION_HINTS.get(backend)
     if unknown:
+        plain = _PREFIX.sub("", unknown[1].lower().replace("-", "_"))
+        here = _CALLED_HERE.get(backend, {}).get(plain)
+        hint = f"It is {here} here. {hint}" if here else hint
         text = f"the {backend} backend has no storage option {unknown[1]!r}"
     else:
         text = f"the {backend} backend can't work with these storage options: {error}"
-    return UsageError(text, key=url, hint=_OPTION_HINTS.get(backend))
+    return UsageError(text, key=url, hint=hint)
 
 
 def translate_client_error(error: Exception, key: str, url: str) -> LakelogError:

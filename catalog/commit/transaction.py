@@ -214,6 +214,11 @@ class Transaction(Updating):
         """
         from .inputs import overwritten
 
+        if not hasattr(schema, "names"):
+            raise UsageError(
+                f"schema= is the pyarrow schema of the data, not {schema!r:.60}",
+                hint="Give data.schema; where= is a name of its own",
+            )
         self._operation_guard.check_whole()
         table, partition = value_of(table), value_of(partition)
         self._refuse_keyed(table)

@@ -63,6 +63,9 @@ class Writer:
         self.writer_id = self._session.writer_id
         self.database = self._session.database
 
+    def __repr__(self) -> str:
+        return f"Writer({self.writer_id!r}, {self.database!r})"
+
     def transaction(
         self,
         app_id: str | None = None,

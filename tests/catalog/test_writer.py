@@ -261,3 +261,14 @@ def test_an_application_may_commit_without_data(catalog):
             with writer.transaction(app_id="stream", app_version=1) as tx:
                 pass
             assert tx.commit_info.skipped == expected
+
+
+def test_what_is_given_in_the_place_of_something_else(catalog):
+    with pytest.raises(UsageError, match="made of a store") as refused:
+        type(catalog)("some/lake")
+    assert "open_catalog" in (refused.value.hint or "")
+    with catalog.writer("w", "db") as writer:
+        assert repr(writer) == "Writer('w', 'db')"
+        tx = writer.transaction()
+        with pytest.raises(UsageError, match="schema= is the pyarrow schema"):
+            tx.plan_overwrite("t", "i = 1")

@@ -350,6 +350,25 @@ def test_a_storage_option_that_there_is_not(refused, option, name):
     assert "__init__" not in err
 
 
+@pytest.mark.parametrize(
+    ("option", "here"),
+    [
+        ("AWS_REGION=x", "client_kwargs={'region_name': ...}"),
+        ("aws_access_key_id=x", "key"),
+        ("s3.secret-access-key=x", "secret"),
+        ("AWS_SESSION_TOKEN=x", "token"),
+        ("endpoint=http://127.0.0.1:9", "endpoint_url"),
+    ],
+)
+def test_names_of_other_tools_are_translated(refused, option, here):
+    name, _, value = option.partition("=")
+    given = json.dumps({name: value})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("LAKELOG_STORAGE_OPTIONS", given)
+        err = refused(errors.UsageError, 2, "databases", "s3://bucket/x")
+    assert f"It is {here} here." in err
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.arrow"])
 def test_a_file_without_permission(cli, tmp_path, monkeypatch, name):
     """Root may read all, so the error is made."""
