@@ -212,6 +212,10 @@ def _int96_unit(source: Source) -> str:
     Raises:
         InvalidParquet: No unit does.
     """
+    with _parquet_file(source, "us") as file:
+        leaves = file.metadata.schema
+        if all(leaves.column(at).physical_type != "INT96" for at in range(len(leaves))):
+            return "us"
     files = [_parquet_file(source, unit) for unit in ("us", "ns", "s")]
     with files[0] as micros, files[1] as nanos, files[2]:
         columns = [
@@ -219,8 +223,6 @@ def _int96_unit(source: Source) -> str:
             for one, other in zip(micros.schema_arrow, nanos.schema_arrow, strict=True)
             if one.type != other.type
         ]
-        if not columns:
-            return "us"
         fine, far, row = "", "", 0
         moved = FIRST_SECOND * 1_000_000 if moves_int96(micros.metadata) else None
         read = [file.iter_batches(columns=columns) for file in files]
@@ -228,8 +230,8 @@ def _int96_unit(source: Source) -> str:
             end = row + batches[0].num_rows
             for name, *arrays in zip(columns, *(batch.columns for batch in batches), strict=True):
                 where = f"column {name!r}, rows {row + 1:,} to {end:,}"
-                for leaves in zip(*map(_timestamps, arrays), strict=True):
-                    us, ns, s = (_integers(leaf) for leaf in leaves)
+                for times in zip(*map(_timestamps, arrays), strict=True):
+                    us, ns, s = map(_integers, times)
                     if (us // 1_000_000 != s).any():
                         raise _int96_error(source, f"{where}: a time is beyond microseconds")
                     if moved is not None and (us < moved).any():

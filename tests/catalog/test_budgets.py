@@ -12,7 +12,9 @@ from lakelog.catalog.catalog import Catalog, open_catalog
 from lakelog.catalog.data.footers.read import read_footer
 from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import LogReader
+from lakelog.cli.inputs.patterns import list_files
 from lakelog.errors import SchemaConflict
+from lakelog.store.places import WideStore
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US
 from lakelog.testing.keys import log_keys
@@ -414,3 +416,19 @@ def test_a_listing_of_the_tail_is_short(counting, filled, store):
     listing = log.names_down_to(5)
     assert sorted(listing.transactions) == [4, 5, 6]  # one more: another name could stand on 5
     assert not listing.checkpoints
+
+
+# --- Files that are to be added -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["a/b/c", "a/b/c/", "a/b/c/*.parquet"])
+def test_to_look_for_other_tables_above_costs_five_lists_a_folder(counting, folder):
+    """Of one page each, however many objects are there."""
+    for number in range(3):
+        counting.put(f"a/b/c/{number}.parquet", b"")
+    for number in range(2_500):
+        counting.put(f"a/metadata/{number}.avro", b"")
+    wide = WideStore(counting)
+    wide._stores["s3://bucket"] = counting
+    with Spent(counting, list=5 * len(["", "a", "a/b", "a/b/c"]) + 1, head=folder[-1] == "c"):
+        assert len(list_files(wide, [f"s3://bucket/{folder}"]).files) == 3
