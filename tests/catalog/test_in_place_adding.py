@@ -50,7 +50,7 @@ from lakelog.testing.logs import LogBuilder, add_action, schema_action
         ("file:///x.parquet?y", InvalidPath),
         ("/x/../y.parquet", InvalidPath),
         ("x.parquet", InvalidPath),
-        ("at/0123456789abcdef/x.parquet", CorruptObject),
+        ("at/0123456789abcdef/x.parquet", InvalidPath),
     ],
 )
 def test_what_is_refused_by_its_name(lake: Catalog, name: str, kind: type[LakelogError]) -> None:
