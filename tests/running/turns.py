@@ -70,7 +70,7 @@ SINGLY = (
     "tests/replication/test_replicate_broken_off.py",
     "tests/replication/test_replicate_random.py",
     "tests/replication/test_replicate_stopped.py",
-    "tests/simulation/test_simulation.py",
+    "tests/simulation/test_simulation.py::test_a_planted_bug_is_caught",
     "tests/spark/test_spark_reads.py",
     "tests/spark/test_spark_sql.py",
     "tests/spark/test_spark_write.py",
