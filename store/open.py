@@ -99,7 +99,7 @@ def open_store(
 
         return named_memory_store(rest.strip("/"))
     if scheme not in BACKENDS:
-        raise InvalidUrl(f"unknown scheme '{scheme}://'", hint=_INSTEAD.get(scheme, _HINT))
+        raise InvalidUrl(f"unknown scheme '{scheme}://'", hint=hint_of_scheme(scheme, _HINT))
     bucket, _, path = rest.partition("/")
     refuse_credentials(scheme, bucket)
     if not bucket:
@@ -142,6 +142,11 @@ _INSTEAD |= {"wasbs": _INSTEAD["wasb"], "adl": _INSTEAD["wasb"], "viewfs": _INST
 _INSTEAD |= dict.fromkeys(("cos", "cosn", "obs", "bos", "tos", "ks3", "r2"), _INSTEAD["oss"])
 
 
+def hint_of_scheme(scheme: str, otherwise: str) -> str:
+    """What to write in the place of a URL of a scheme that nothing here opens."""
+    return _INSTEAD.get(scheme, otherwise)
+
+
 def refuse_foreign_path(text: str) -> None:
     """Raises `InvalidUrl` for what would be a folder of this machine by mistake: a URL with one
     slash, of another scheme than `file`, or a path of Windows."""
@@ -160,7 +165,7 @@ def refuse_foreign_path(text: str) -> None:
     raise InvalidUrl(
         f"unknown scheme '{scheme}:/'",
         key=text,
-        hint=f"{_INSTEAD.get(scheme, _HINT)}; a folder of that name is ./{text}",
+        hint=f"{hint_of_scheme(scheme, _HINT)}; a folder of that name is ./{text}",
     )
 
 

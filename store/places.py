@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ..errors import InvalidPath, InvalidUrl, LakelogError, UsageError
 from .base import PAGE_KEYS, ObjectInfo, Store, check_key
 from .local import LocalStore
-from .open import BACKENDS, open_store, refuse_credentials
+from .open import BACKENDS, hint_of_scheme, open_store, refuse_credentials
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -123,7 +123,8 @@ def _with_query(url: str) -> InvalidPath:
 
 def _root(scheme: str, authority: str) -> str:
     if scheme not in BACKENDS:
-        raise InvalidUrl(f"Files can't be stored at {scheme}://", key=f"{scheme}://", hint=_HINT)
+        hint = hint_of_scheme(scheme, _HINT)
+        raise InvalidUrl(f"Files can't be stored at {scheme}://", key=f"{scheme}://", hint=hint)
     refuse_credentials(scheme, authority)
     if not authority:
         raise InvalidUrl("The URL names no bucket", key=f"{scheme}://", hint=_HINT)

@@ -115,6 +115,8 @@ def list_files(
 def _path(pattern: str) -> str:
     if is_url(pattern):
         return "/" + split(pattern).key.lstrip("/")
+    if pattern.lower().startswith("file:/"):  # which is a valid URL
+        return pattern[len("file:") :]
     return os.path.abspath(os.path.expanduser(pattern))
 
 

@@ -444,3 +444,25 @@ def test_location_options_that_are_none(cli, weather: str, text: str, monkeypatc
     done = cli("tables", weather, "weather")
     assert done.code == 2
     assert "LAKELOG_LOCATION_OPTIONS is not a JSON object of objects" in done.err
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://", "file://localhost"])
+def test_spellings_of_a_folder(cli, raw: Path, tmp_path: Path, prefix: str) -> None:
+    assert cli("add", tmp_path / "lake", "db", "t", f"{prefix}{raw}", "--writer", "W").code == 0
+    assert len(rows(tmp_path / "lake")) == 12
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("dbfs:/mnt/x", "/dbfs/"),
+        ("hdfs://name/x", "HDFS"),
+        ("oss://b/x", "endpoint_url"),
+        ("C:\\data", "WSL"),
+    ],
+)
+def test_places_that_nothing_here_opens(cli, tmp_path: Path, monkeypatch, url, words) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cli("add", tmp_path / "lake", "db", "t", url, "--writer", "W")
+    assert done.code == 2
+    assert words in done.err
