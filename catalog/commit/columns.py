@@ -107,17 +107,21 @@ class Columns:
 
         Requests: none; 1 LIST, and 1 GET for each new transaction, before it is refused.
         """
-        first = table not in self._known
         try:
             return asked()
         except (UsageError, SchemaConflict, TableNotFound):
-            if not first:
+            if self._is_begun(table):
                 raise
         self._known.pop(table, None)
         self._ids.pop(table, None)
         self._last.pop(table, None)
         self._session.ask_anew(lambda _: None)
         return asked()
+
+    def _is_begun(self, table: str) -> bool:
+        """Checks whether this transaction has changed a table."""
+        kinds = ((action.WhichOneof("kind"), action) for action in self._intent.actions)
+        return any(getattr(getattr(a, kind), "table", "") == table for kind, a in kinds if kind)
 
     def evolve(
         self,

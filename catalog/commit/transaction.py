@@ -34,7 +34,7 @@ from .schema_compatibility import check_on_conflict
 from .updating import Updating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -166,11 +166,15 @@ class Transaction(Updating):
         schema, batches = to_batches(data)
         refuses = check_on_conflict(on_conflict)
         self._refuse_keyed(table)
-        shows = self._shows(table, schema, checked=refuses)
-        found = overwritten(
-            self._session, self._intent, table,
-            where=where, partition=partition, data=shows.schema,
-        )  # fmt: skip
+
+        def asked() -> tuple[Shown, Inputs]:
+            shows = self._shows(table, schema, checked=refuses)
+            return shows, overwritten(
+                self._session, self._intent, table,
+                where=where, partition=partition, data=shows.schema,
+            )  # fmt: skip
+
+        shows, found = self._columns.unless_changed(table, asked)
         checked = found.wanted if validate else None
         incoming = Counted(within(batches, shows, checked, table, where))
         with self._operation_guard.doing("overwrite", table):
@@ -268,6 +272,7 @@ class Transaction(Updating):
             OperationConflict (at the commit): A file was taken out by others meanwhile.
         Requests: 1 or more GET for each file, 1 PUT for each that is written.
         """
+        from ..data.dataframes import to_batches
         from .inputs import named
 
         self._check_open("rewrite")
@@ -288,14 +293,23 @@ class Transaction(Updating):
             )
         if data is not None and order:
             raise UsageError("sort_by= is for rows that are read", hint="Sort the data before")
-        found = named(self._session, self._intent, table, paths)
+
+        given = None if data is None else to_batches(data)
+
+        def asked() -> Inputs:
+            found = named(self._session, self._intent, table, paths)
+            if given is not None:
+                self._united(table, found, given[0])
+            return found
+
+        found = self._columns.unless_changed(table, asked)
         with self._operation_guard.doing("rewrite", table):
             self._begin(table, found)
-            if data is None:
+            if given is None:
                 done = self._regrouped(table, found, order, file_bytes=file_bytes, bloom=bloom)
             else:
                 done = self._exchanged(
-                    table, found, data, partition or "", partition_by=partition_by,
+                    table, found, *given, partition or "", partition_by=partition_by,
                     file_bytes=file_bytes, bloom=bloom,
                 )  # fmt: skip
         say_rewritten(self._intent.summary, done.rows_rewritten)
@@ -336,17 +350,17 @@ class Transaction(Updating):
         return Replaced([], paths, found.paths, 0, 0, total)
 
     def _exchanged(
-        self, table: str, found: Inputs, data: Any, partition: str, **options: Any
+        self,
+        table: str,
+        found: Inputs,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+        partition: str,
+        **options: Any,
     ) -> Replaced:
-        from ..data.dataframes import to_batches
         from ..data.row_digest import RowDigest
-        from ..data.unify import FileSchema, unify
 
-        schema, batches = to_batches(data)
-        writer = self._session.writer_id
-        schemas = [FileSchema(group.schema, writer) for group in found.groups]
-        shows = self._shows(table, schema, checked=True)
-        target = unify([*schemas, FileSchema(shows.schema, writer, words="the data")], table)
+        shows, target = self._united(table, found, schema)
         taken, given = RowDigest(target), RowDigest(target)
         for group in found.groups:
             for batch in group.read(self._session):
@@ -358,6 +372,15 @@ class Transaction(Updating):
         paths = self._written(table, schema, rows, partition, **options)
         refuse_other_rows(taken, given, table)
         return Replaced([], paths, found.paths, 0, 0, taken.rows)
+
+    def _united(self, table: str, found: Inputs, schema: pa.Schema) -> tuple[Shown, pa.Schema]:
+        """What data shows, and the columns that hold both its rows and those of some files."""
+        from ..data.unify import FileSchema, unify
+
+        writer = self._session.writer_id
+        schemas = [FileSchema(group.schema, writer) for group in found.groups]
+        shows = self._shows(table, schema, checked=True)
+        return shows, unify([*schemas, FileSchema(shows.schema, writer, words="the data")], table)
 
 
 def _refuse_key(table: str, *, has_key: bool) -> None:

@@ -29,6 +29,7 @@ from ..format.schema import (
     column_of,
     decode_log_schema,
     plain,
+    widen,
     with_column_id,
 )
 from .definitions import definition_actions
@@ -165,7 +166,8 @@ def forgotten_ids(state: State, tables: Iterable[str], intent: Intent) -> list[w
 def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
     """Refuse files for columns that another commit has changed since, a tombstone that files which
     came with new names would escape, a definition that would undo another one unseen, and ids that
-    another commit has given to other columns.
+    another commit has given to other columns. An append whose columns all are the table's still,
+    under the same names, is none of these.
 
     Args:
         intents: One after the other.
@@ -181,11 +183,35 @@ def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
 
     for intent in intents:
         for table, name in intent.columns_of.items():
-            if of(table).name != name:
+            if of(table).name != name and not _still_fits(state, intent, of(table)):
                 raise _changed(state, table)
         refuse_other_ids(state, intent, of)
         for action in intent.actions:
             _follow(action, of)
+
+
+def _still_fits(state: State, intent: Intent, table: _Table) -> bool:
+    """Checks whether an append's files of a table have columns of its newest definition alone."""
+    if intent.said_operation != "append" or intent.last_ids:
+        return False
+    ids, definition = table.ids.ids, table.definition
+    name = table.table
+    added = {a.add.schema_fingerprint for a in intent.actions if a.add.table == name}
+    known = schemas_with(state, [name]).of_table(name)
+    messages = {entry.fingerprint: entry.message for entry in known}
+    messages |= {a.schema.fingerprint: a.schema.arrow_schema for a in intent.actions}
+    for fingerprint in added:
+        if fingerprint not in messages:
+            return False
+        for each in decode_log_schema(messages[fingerprint]):
+            if ids.get(each.name) != column_id(each):
+                return False
+            if definition is not None and each.name in definition.schema.names:
+                declared = definition.schema.field(each.name).type
+                wider = widen(declared, each.type)
+                if wider is None or not wider.equals(plain(declared)):
+                    return False
+    return True
 
 
 def refuse_other_ids(state: State, intent: Intent, of: Callable[[str], _Table]) -> None:
@@ -210,9 +236,10 @@ class _Table:
     """The columns of a table as some intents make them, one after the other."""
 
     def __init__(self, state: State, table: str) -> None:
-        self._state, self._table = state, table
+        self._state, self.table = state, table
         entry = state.definitions.entries.get(table)
         self.name = name_of(entry.message) if entry is not None else b""
+        self.definition = state.definitions.of(table)
         self._found: ColumnIds | None = None
         self._last = 0
 
@@ -220,15 +247,15 @@ class _Table:
     def ids(self) -> ColumnIds:
         """The ids of its columns."""
         if self._found is None:
-            definition = self._state.definitions.of(self._table)
-            self._found = ids_in(self._state, self._table, definition)
+            definition = self.definition
+            self._found = ids_in(self._state, self.table, definition)
             self._last = 0 if definition is None else definition.last_id
         return self._found
 
     def add(self, schema: wire.Schema) -> None:
         """Take in a schema, unless the log knows it."""
-        known = schemas_with(self._state, [self._table])
-        if (self._table, schema.fingerprint) in known:
+        known = schemas_with(self._state, [self.table])
+        if (self.table, schema.fingerprint) in known:
             return
         found, last = self.ids, self.ids.last
         for name, number in named_ids(schema.arrow_schema):
@@ -236,7 +263,7 @@ class _Table:
                 continue  # read under the name that the definition has for it, or not at all
             taken = number <= last and found.ids.get(name) != number
             if taken or found.ids.setdefault(name, number) != number:
-                raise _changed(self._state, self._table)
+                raise _changed(self._state, self.table)
             found.last = max(found.last, number)
 
     def forget(self) -> None:
@@ -246,9 +273,9 @@ class _Table:
     def define(self, message: wire.Definition) -> None:
         """Take in a definition, if it was made with all columns in sight."""
         if message.last_id < self.ids.last:
-            raise _changed(self._state, self._table)
+            raise _changed(self._state, self.table)
         definition = decode_definition(message, "this transaction")
-        self.name = definition.name
+        self.name, self.definition = definition.name, definition
         self._found = column_ids(definition)
         self._last = definition.last_id
 
