@@ -245,7 +245,7 @@ _COMMANDS: Final = {
     "DELETE": "`lakelog delete` deletes rows",
     "CREATE": "the first `lakelog write` to a table makes it",
     "DROP": "`lakelog drop` takes a table out",
-    "ALTER": "`lakelog evolve` changes columns",
+    "ALTER": "`lakelog schema` changes columns",
     "ATTACH": "--also adds another point in time",
     "TRANSACTION": "all statements see one point in time, --as-of",
     "VACUUM": "`lakelog checkpoint`, `prune` and `gc` are for upkeep",

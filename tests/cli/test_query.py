@@ -161,7 +161,7 @@ CHANGES = {
     "CREATE OR REPLACE VIEW hourly AS SELECT 1": "`lakelog write`",
     "CREATE MACRO f(x) AS x": "",
     "DROP VIEW hourly": "`lakelog drop`",
-    "ALTER VIEW hourly RENAME TO h": "`lakelog evolve`",
+    "ALTER VIEW hourly RENAME TO h": "`lakelog schema`",
     "INSERT INTO hourly VALUES (2)": "`lakelog write`",
     "UPDATE hourly SET temp = 1": "--overwrite",
     "DELETE FROM hourly": "`lakelog delete`",

@@ -247,7 +247,7 @@ class Inputs:
     def row_deletes(self, source: random.Random) -> Refused:
         """An object of row deletes, its bitmap, or lies about them."""
         data = source.choice([*map(bitmap, range(5)), *ODD])
-        if data and source.random() < 0.8:
+        if data and source.random() < 0.5:
             data, _ = change_bitmap(source, data)
         meta = replace(_META, number=source.randrange(9))
         body = encode_deletes(meta, [(wire.RowDeletes(), data)])

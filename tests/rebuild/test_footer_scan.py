@@ -42,7 +42,7 @@ def test_facts_of_a_foreign_file(store):
     assert add.footer_bytes == int.from_bytes(body[-8:-4], "little") + 8
     assert [group.row_count for group in add.row_groups] == [2, 1]
     assert add.row_groups[0].columns[0].min == (1).to_bytes(8, "little")
-    assert add.row_groups[0].columns[1].null_count == 1
+    assert not add.row_groups[0].columns[1].HasField("null_count")  # another program counted them
     assert not add.path
     assert not add.table
 
