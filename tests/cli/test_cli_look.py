@@ -288,7 +288,8 @@ def test_statistics_of_row_groups_and_of_every_type(cli, tmp_path):
             tx.write("t", pa.table({"x": [1]}))
         path = tmp_path / "lake/W/db/data/own/two.parquet"
         path.parent.mkdir(parents=True)
-        pq.write_table(pa.table(values), path, row_group_size=1)
+        table = pa.table(values)
+        pq.write_table(table, path, row_group_size=1, store_decimal_as_integer=True)
         with writer.transaction() as tx:
             add_own(tx, "all", "data/own/two.parquet")
     rows = cli("files", url, "db", "all", "--statistics", "-o", "json").json["statistics"]
@@ -299,7 +300,7 @@ def test_statistics_of_row_groups_and_of_every_type(cli, tmp_path):
         "small": (-2, 1),
         "large": (1, 2**64 - 1),
         "real": (-1.5, 0.5),
-        "raw": ("AQ==", "Ag=="),
+        "raw": ("AQ==", "Aw=="),  # another program's maximum may be cut
         "price": ("-2.25", "1.50"),
         "day": ("2013-01-01", "2013-01-02"),
         "clock": ("00:00:00.001", "00:00:00.002"),

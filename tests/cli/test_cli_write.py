@@ -178,7 +178,7 @@ def test_a_file_that_may_not_be_read():
         (folder / "a.csv").write_text("a\n1\n")
         (folder / "a.csv").chmod(0)
         done = as_no_root(folder, "write", "cat", "db", "t", "a.csv", "--writer", "W")
-        assert done.returncode == 2, done.stderr
+        assert done.returncode == 6, done.stderr
         assert "a.csv" in done.stderr
         assert "Permission denied" in done.stderr
         assert list(folder.rglob("*.parquet")) == []

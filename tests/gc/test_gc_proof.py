@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from lakelog.catalog.data import parquet
 from lakelog.catalog.format.frame import LogIdentity
 from lakelog.catalog.format.segments import (
     APPLICATIONS,
@@ -22,7 +22,6 @@ from lakelog.catalog.format.segments import (
 from lakelog.catalog.log import checkpoint, checkpoint_files
 from lakelog.errors import CorruptObject, ForeignLog, LostTail
 from lakelog.gc import execute_prune, plan_prune
-from own_files import add_own
 
 DAY_S = 86_400.0
 W, D = "EWR", "weather"
@@ -30,7 +29,7 @@ LOG = f"{W}/{D}/transactions/"
 
 
 @pytest.fixture
-def log(lake):
+def log(lake, monkeypatch):
     """A log with all that a checkpoint holds: two schemas of a table, application versions."""
     with lake.writer() as writer:
         for number in range(4):
@@ -39,11 +38,9 @@ def log(lake):
                 names = ["value", "more"] if number % 2 else ["value"]
                 tx.write("hourly", pa.table({name: columns[name] for name in names}))
                 if number == 2:  # and one of two row groups
-                    sink = pa.BufferOutputStream()
-                    rows = pa.table({"value": [8, 9], "more": [1, None]})
-                    pq.write_table(rows, sink, row_group_size=1)
-                    lake.store.put(f"{W}/{D}/data/in/two.parquet", sink.getvalue().to_pybytes())
-                    add_own(tx, "hourly", "data/in/two.parquet")
+                    with monkeypatch.context() as patch:
+                        patch.setattr(parquet, "ROW_GROUP_ROWS", 1)
+                        tx.write("hourly", pa.table({"value": [8, 9], "more": [1, None]}))
         writer.checkpoint()
     lake.pass_time(30 * DAY_S)
     return lake

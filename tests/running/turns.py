@@ -63,9 +63,11 @@ SINGLY = (
     "tests/keys/test_keys.py",
     "tests/layout/test_extras.py",
     "tests/model/test_model.py",
-    "tests/rebuild/test_check_and_repair.py::test_a_repair_that_is_stopped_after_any_request_can_be_run_again",
+    "tests/rebuild/test_check_and_repair.py"
+    "::test_a_repair_that_is_stopped_after_any_request_can_be_run_again",
     "tests/rebuild/test_footer_pool.py",
-    "tests/rebuild/test_rebuild_execute.py::test_a_death_at_any_request_is_repaired_by_running_it_again",
+    "tests/rebuild/test_rebuild_execute.py"
+    "::test_a_death_at_any_request_is_repaired_by_running_it_again",
     "tests/rebuild/test_salvage.py",
     "tests/replication/test_replicate_broken_off.py",
     "tests/replication/test_replicate_random.py",

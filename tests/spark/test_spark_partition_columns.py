@@ -277,19 +277,6 @@ def test_more_ways_to_partition_than_relations(spark, tmp_path, monkeypatch):
     assert frame.where("a = 7 AND b = 2").count() == 4
 
 
-def test_old_dates_are_read_as_ever(spark, tmp_path):
-    """Spark moves those of files of its older versions, which the log's statistics can't tell."""
-    path = Path(tmp_path, "w/db/data/in/old.parquet")
-    path.parent.mkdir(parents=True)
-    old = pa.table({"d": [dt.date(1500, 6, 17)], "n": [1]})
-    pq.write_table(old.replace_schema_metadata({"org.apache.spark.version": "2.4.5"}), path)
-    catalog = lakelog.open_catalog(str(tmp_path))
-    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
-        add_own(tx, "t", "data/in/old.parquet", "d=1500-06-17")
-    (row,) = lakelog.spark.read(spark, str(tmp_path), "db", "t").selectExpr("string(d)").collect()
-    assert row[0] != "1500-06-17", "Spark moves it"
-
-
 def test_frames_with_partition_columns_are_like_any_other(spark, lake):
     frame = lakelog.spark.read(spark, lake.url, "db", "t", writer="both")
     found = frame.select("n", "_metadata.file_name").where("n = 3").collect()
