@@ -192,7 +192,7 @@ def refuse_changed_columns(state: State, intents: Sequence[Intent]) -> None:
 
 def _still_fits(state: State, intent: Intent, table: _Table) -> bool:
     """Checks whether an append's files of a table have columns of its newest definition alone."""
-    if intent.said_operation != "append" or intent.last_ids:
+    if intent.said_operation != "append" or intent.last_ids or intent.again:
         return False
     ids, definition = table.ids.ids, table.definition
     name = table.table

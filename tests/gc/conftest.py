@@ -160,10 +160,11 @@ class Lake:
 
     def die(self, tx: Any) -> None:
         """Give a transaction up and leave what it has put, as a process does that dies."""
-        folder = f"{BASE}data/"
-        bodies = {info.key: self.store.get(info.key) for info in self.store.list(folder)}
+        keys = [info.key for info in self.store.list(f"{BASE}data/")]
+        # Its own alone: gc may be deleting others.
+        bodies = {key: self.store.get(key) for key in keys if tx.transaction_id in key}
         tx.discard()
-        for key in bodies.keys() - {info.key for info in self.store.list(folder)}:
+        for key in bodies.keys() - {info.key for info in self.store.list(f"{BASE}data/")}:
             self.store.put(key, bodies[key])
 
     def put_foreign(self, name: str, body: bytes = b"not really Parquet") -> str:
