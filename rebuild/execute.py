@@ -20,6 +20,7 @@ Source: docs/format.md, section 4.5.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,7 @@ def execute_rebuild(
     _seal(log, found, at_once, exclusive=exclusive)
     _put_segments(log, state, encoded, at_once, progress)
     if data_digest(list_data(store, plan.writer, plan.database)) != found.scan.digest:
-        raise _outdated(plan, "what lies below data/")
+        raise _outdated(plan, "The data folder")
     _refuse_other_opening(log, plan, encoded)
     if not _put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive):
         raise _another_was_first(plan, log.folder + encoded.name)
@@ -131,17 +132,21 @@ def _made_again(
     names = plan.writer, plan.database, plan.exclude, plan.include
     try:
         found = survey(place, *names, engine=engine, progress=progress, again=plan)
-    except UsageError as error:  # what was excluded isn't there any more
-        raise _outdated(plan, "what is left") from error
-    if found.plan != plan or any(s.rebuild_id.hex() != plan.rebuild_id for s in found.old.seals):
-        raise _outdated(plan, "the log, or what lies below data/,")
+    except UsageError as error:  # an excluded transaction is gone
+        raise _outdated(plan, "The list of unproven transactions") from error
+    compared = (each.name for each in fields(plan) if each.compare)
+    other = [name for name in compared if getattr(plan, name) != getattr(found.plan, name)]
+    if any(seal.rebuild_id.hex() != plan.rebuild_id for seal in found.old.seals):
+        other.append("seals")
+    if other:
+        raise _outdated(plan, f"The log or its data ({', '.join(other)})")
     return found
 
 
 def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
     where = f"{plan.writer}/{plan.database}"
     return PlanOutdated(
-        f"{what} of {where} has changed since the rebuild was planned",
+        f"{what} of {where} changed after the rebuild was planned",
         key=where,
         hint="Stop what writes there, and plan the rebuild again",
     )
@@ -210,7 +215,7 @@ def _take(log: LogReader, found: Survey, at: SlotName, *, exclusive: bool) -> No
         except CorruptError:
             other = None
         if there is None or other is None or other.rebuild_id.hex() != found.plan.rebuild_id:
-            raise _outdated(found.plan, "the log")
+            raise _outdated(found.plan, "The log")
         body = there
     _put_once(log.store, mirror_key(key), body, exclusive=exclusive)
 
