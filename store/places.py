@@ -115,8 +115,8 @@ def split(url: str) -> Place:
 
 
 def _with_query(url: str) -> InvalidPath:
-    """The error of a URL with a query or a fragment. What stands behind the first of these signs
-    may be a signature, and is not shown if it looks like parameters."""
+    """Returns the error for a URL with a query or a fragment. Parameters may hold a signature, so
+    they are not shown."""
     shown = _PARAMETERS.sub(r"\1***", url)
     return InvalidPath("A file's URL has no query and no fragment", key=shown, hint=_HINT)
 

@@ -100,13 +100,13 @@ class Added:
         rows, size_bytes: Of those.
         known: Names of those that were left out, since they are live already.
         bad: Names of those that can't be used, and why.
-        told: Columns that the names of their partitions tell, with their types.
+        by_partition: Columns whose values are in the names of their partitions, with their types.
     """
 
     paths: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     bad: list[tuple[str, str]] = field(default_factory=list)
-    told: list[tuple[str, pa.DataType]] = field(default_factory=list)
+    by_partition: list[tuple[str, pa.DataType]] = field(default_factory=list)
     rows: int = 0
     size_bytes: int = 0
 

@@ -328,7 +328,7 @@ class BaseTransaction:
             step: Called for each footer.
         Raises, Requests: As for `add`; no HEAD for files elsewhere whose size is given.
         """
-        from ..data.partitioned import told_columns
+        from ..data.partitioned import columns_by_partition
 
         self._check_open("append")
         self._session.refuse_fenced()
@@ -360,7 +360,7 @@ class BaseTransaction:
             self._added[spot.path] = table
             found.paths.append(spot.path)
         found.bad += taken.bad
-        found.told = told_columns(schemas.values())
+        found.by_partition = columns_by_partition(schemas.values())
         found.rows, found.size_bytes = taken.rows, taken.size_bytes
         return found
 

@@ -199,8 +199,10 @@ def with_texts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def bad_text(batch: pa.RecordBatch) -> tuple[str, int] | None:
-    """The column and the row of a text that is not UTF-8; None if there is none. Arrow takes any
-    bytes for text, and whoever reads it later fails, or dies."""
+    """Returns the column and row of the first text that is not UTF-8, or None.
+
+    Arrow takes any bytes for text; a later reader fails or crashes.
+    """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _has_texts(column.type):
             continue

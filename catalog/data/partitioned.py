@@ -303,32 +303,31 @@ def infer_types(partitions: Iterable[str], names: Sequence[str]) -> dict[str, pa
     return {name: _kind(found) for name, found in texts.items()}
 
 
-def told_types(
+def partition_types(
     partitions: Iterable[str],
     known: Mapping[str, pa.DataType] | None = None,
     forced: Mapping[str, pa.DataType] | None = None,
 ) -> dict[str, dict[str, pa.DataType]]:
-    """What names of partitions tell, taken together: by name its columns, with the types that all
-    names that tell of them allow.
+    """Returns the columns in the names of partitions, by name, with types that fit all values.
 
     Args:
         known: Types that columns have if all their values fit.
         forced: Types that they have.
     """
-    told = {name: parse_partition(name).keys() for name in set(partitions)}
-    columns = {column for columns in told.values() for column in columns}
+    columns_of = {name: parse_partition(name).keys() for name in set(partitions)}
+    columns = {column for columns in columns_of.values() for column in columns}
     kinds: dict[str, pa.DataType] = {}
     for column in columns:
-        names = [name for name in told if column in told[name]]
+        names = [name for name in columns_of if column in columns_of[name]]
         wanted = (forced or {}).get(column)
         if wanted is None and _all_fit(column, (known or {}).get(column), names):
             wanted = (known or {})[column]
         kinds[column] = infer_types(names, [column])[column] if wanted is None else wanted
-    return {name: {column: kinds[column] for column in columns} for name, columns in told.items()}
+    return {name: {each: kinds[each] for each in own} for name, own in columns_of.items()}
 
 
-def told_columns(schemas: Iterable[EncodedSchema]) -> list[tuple[str, pa.DataType]]:
-    """The columns that names of partitions tell, with their types, of files of some schemas."""
+def columns_by_partition(schemas: Iterable[EncodedSchema]) -> list[tuple[str, pa.DataType]]:
+    """Returns the columns, with types, that some schemas take from the names of partitions."""
     found: list[tuple[str, pa.DataType]] = []
     for encoded in schemas:
         schema = decode_schema(encoded.message)
@@ -337,7 +336,7 @@ def told_columns(schemas: Iterable[EncodedSchema]) -> list[tuple[str, pa.DataTyp
 
 
 def _all_fit(column: str, kind: pa.DataType | None, partitions: Iterable[str]) -> bool:
-    """Whether a type can be that of all values that names of partitions tell of a column."""
+    """Checks whether all values of a column, in the names of partitions, fit a type."""
     if kind is None or pa.types.is_null(kind):
         return False
     try:

@@ -1,7 +1,7 @@
-"""Which bounds in a Parquet footer count that another program wrote. Pure.
+"""Decides which bounds count in a Parquet footer that another program wrote. Pure.
 
-Writers have got statistics wrong in each version of each library, and readers that skip by them
-lose rows. So three kinds don't count whoever wrote them, and a list names the rest:
+Every library has written wrong statistics at some time, and readers that skip by them lose rows.
+Three kinds never count; a list names the other known mistakes:
 
 - null counts: too low or too high by pyarrow to 5 (apache/arrow#10729, #51097), parquet-rs to 4
   (apache/arrow-rs#306), arrow2 (jorgecarleitao/arrow2#1414), Polars (pola-rs/polars#29321, of

@@ -297,8 +297,7 @@ def _round_up(value: bytes, text: bool) -> bytes | None:
 
 
 def _after_prefix(value: bytes, text: bool) -> bytes | None:
-    """A short value that is greater than all which begin as `value` does, or None if there is
-    none."""
+    """Returns a short value above every value that begins with `value`, or None."""
     if not text:
         head = bytearray(value[:MAX_BOUND_BYTES])
         while head and head[-1] == 0xFF:

@@ -80,7 +80,7 @@ def _new_files(
     """The files with their partitions; and the types that the table has of columns that these
     tell."""
     from ...catalog.commit.adopt import NewFile
-    from ...catalog.data.partitioned import told_types
+    from ...catalog.data.partitioned import partition_types
     from ...catalog.format.names import hive_partition
     from ..inputs.texts import parse_types
 
@@ -89,8 +89,10 @@ def _new_files(
         names = [hive_partition(item.name) for item in listed]
     else:
         names = [args.partition] * len(listed)
-    types = told_types(names) if args.partition is None or forced else {name: {} for name in names}
-    columns = {column for told in types.values() for column in told}
+    types = (
+        partition_types(names) if args.partition is None or forced else {name: {} for name in names}
+    )
+    columns = {column for own in types.values() for column in own}
     missing = next((column for column in forced if column not in columns), None)
     if missing is not None:
         raise UsageError(
@@ -99,7 +101,7 @@ def _new_files(
             hint=f"They name: {some_names(sorted(columns))}" if columns else "They name none",
         )
     known = _known_types(catalog, args, columns)
-    types = told_types(names, known, forced) if columns else types
+    types = partition_types(names, known, forced) if columns else types
     files = [
         NewFile(item.name, name, item.size_bytes, types[name] or None)
         for item, name in zip(listed, names, strict=True)
@@ -121,7 +123,7 @@ def _refuse_conflicts(table: str, known: Mapping[str, pa.DataType], added: Added
     """Refuse types of partitions that have none in common with the table's, in any writer's log."""
     from ...catalog.format.schema import widen
 
-    for name, kind in added.told:
+    for name, kind in added.by_partition:
         if name in known and widen(known[name], kind) is None:
             raise SchemaConflict(
                 f"Column {name!r} of table {table!r} is {known[name]}, and by its values in the "
@@ -253,7 +255,7 @@ lakelog add ./catalog weather hourly /data/x.parquet --writer EWR --partition 20
         options.repeated(
             "--partition-type",
             "COLUMN=TYPE",
-            "the type of a column that the names of folders tell, e.g. month=int or zip=string; "
+            "the type of a column in the names of folders, e.g. month=int or zip=string; "
             "may be repeated",
         ),
         options.flag(

@@ -243,7 +243,7 @@ def _refuse_other_tables(top: str, names: Iterable[str]) -> None:
 
 
 def _refuse_inside(store: Store, given: str, folders: Sequence[str]) -> None:
-    """Refuse folders that lie in a table of another format, however deep.
+    """Refuses folders inside a table of another format, however deep.
 
     Args:
         given: What was named, for the message.
@@ -254,7 +254,7 @@ def _refuse_inside(store: Store, given: str, folders: Sequence[str]) -> None:
     asked = [f"{above}{'/' if above else ''}{each}" for above in prefixes for each in _MARKERS]
     for marker in each_in_parallel(partial(_marker, store), asked, at_once=AT_ONCE):
         if marker is not None:
-            raise _other_table(f"{given} lies inside", given, marker)
+            raise _other_table(f"{given} is inside", given, marker)
 
 
 def _above(key: str) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _above(key: str) -> Iterator[str]:
 
 
 def _marker(store: Store, prefix: str) -> str | None:
-    """The first object below a prefix that tells of a table."""
+    """Returns the first object below a prefix that marks a table of another format."""
     try:
         names = (info.key for info in islice(store.list(prefix), _LOOKED_AT))
         return next((name for name in names if _OTHER_TABLES.search(name)), None)

@@ -181,7 +181,7 @@ def _calendar_error(source: Source, problem: str) -> InvalidParquet:
     return InvalidParquet(
         f"{source.name}: {problem}",
         key=source.name,
-        hint="Nothing was committed. Write the file anew by Spark 3 or later, with "
+        hint="Nothing was committed. Write the file again with Spark 3 or later, with "
         "datetimeRebaseModeInWrite and int96RebaseModeInWrite of spark.sql.parquet CORRECTED",
     )
 
