@@ -85,14 +85,16 @@ def footer_length(end: bytes, size_bytes: int) -> int:
 
 
 _ENCRYPTION: Final = 8  # the field of FileMetaData that says how columns are encrypted
+_SMALL_BYTES: Final = 1 << 20
+_VARINT_BITS: Final = 64
 
 
 def is_encrypted(tail: bytes, size_bytes: int) -> bool:
-    """Whether a plain footer says that columns are encrypted: the Parquet library aborts on it.
-    False for a malformed one, too."""
+    """Checks whether a plain footer has encrypted columns, on which the Parquet library aborts.
+    False for a malformed footer, and for one too large to be looked through here."""
     try:
         footer = tail[-footer_length(tail, size_bytes) : -_TRAILER_BYTES]
-        return _ENCRYPTION in _struct(footer, 0)[0]
+        return len(footer) <= _SMALL_BYTES and _ENCRYPTION in _struct(footer, 0)[0]
     except (NotParquet, ValueError, IndexError, RecursionError):
         return False
 
@@ -131,6 +133,8 @@ def _behind(body: bytes, at: int, kind: int) -> int:
         at += 1
         if count == 15:
             count, at = _varint(body, at)
+        if count > len(body) - at:  # each item has a byte at least
+            raise ValueError("a list beyond the end")
         for _ in range(count):
             at = _behind(body, at, inner)
         return at
@@ -147,6 +151,8 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
+        if shift > _VARINT_BITS:
+            raise ValueError("a number beyond 64 bits")
 
 
 def parse_footer(tail: bytes, size_bytes: int) -> ParsedFooter:

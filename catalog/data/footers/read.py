@@ -55,7 +55,7 @@ def read_new_footer(store: Store, key: str, size_bytes: int) -> ParsedFooter:
         raise InvalidParquet(
             f"{key} can't be added: {parsed.unfit}",
             key=key,
-            hint="Write the file anew; in Spark 3 or later set "
+            hint="Write the file again; in Spark 3 or later set "
             "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS and "
             "spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED first",
         )
