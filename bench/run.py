@@ -32,6 +32,7 @@ QUICK = {
     "tpch.py": ["--scale", "0.1", "--files", "4", "--times", "3"],
     "spark_planning.py": ["--files", "1000"],
     "spark_selective.py": ["--months", "24", "--rows", "2000", "--rounds", "3"],
+    "spark_external.py": ["--files", "2", "--rows", "400000", "--group", "100000", "--rounds", "1"],
     "spark_write.py": ["--scale", "0.1", "--files", "2", "--times", "2"],
     "spark_tpch.py": ["--scale", "0.1", "--files", "2", "--rounds", "2"],
     "spark_stream.py": ["--files", "10", "--rounds", "1"],

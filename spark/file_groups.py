@@ -25,6 +25,7 @@ from ..catalog.data.partitioned import texts_by_partition, texts_of, told_by_par
 from ..catalog.format.columns import array, numbers, one_chunk, text_scalar
 from ..catalog.format.names import parse_partition
 from ..catalog.format.schema import partition_columns
+from ..catalog.read.file_parts import by_others
 from ..catalog.read.file_skipping import OneValues, joined, nothing_known, taken
 from ..errors import InvalidSchema
 from .access import hadoop_scheme, split_scheme
@@ -193,6 +194,8 @@ class FileGroup:
         renamed: By column what the files call it, where that is something else.
         partitions: Columns that the index of files tells, and the value of each file: of
             `partition_columns.held_type`.
+        foreign: Whether another program than lakelog may have written them: what their footers say
+            of their values proves nothing.
     """
 
     schema: pa.Schema
@@ -202,6 +205,7 @@ class FileGroup:
     values: Mapping[str, str | None] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     partitions: pa.Table = field(default_factory=lambda: pa.table({}))
+    foreign: bool = False
 
 
 def file_groups(
@@ -211,8 +215,8 @@ def file_groups(
     *,
     with_writer: bool = False,
 ) -> list[FileGroup]:
-    """The files by form, and by which of their columns are partition columns; where columns that
-    are wanted have to be filled in besides, by what they are filled with as well.
+    """The files by form, by who wrote them, by which of their columns are partition columns, and,
+    where columns that are wanted have to be filled in besides, by what they are filled with.
 
     Args:
         known: Columns that may be partition columns; without any the index of files isn't needed.
@@ -220,14 +224,14 @@ def file_groups(
     Raises:
         InvalidSchema: There are too many.
     """
-    forms = numbers(files.rows.column("form"))
+    codes = 2 * numbers(files.rows.column("form")) + by_others(files.rows.column("key"))
     as_known = of_list(files)
     found: list[FileGroup] = []
     most = 0
-    for names, members in shares(known, len(forms)):
-        for number in np.unique(forms[members]).tolist():
-            form = files.forms[number]
-            places = members[forms[members] == number]
+    for names, members in shares(known, len(codes)):
+        for code in np.unique(codes[members]).tolist():
+            form = files.forms[code // 2]
+            places = members[codes[members] == code]
             named_columns = _columns_by_name(form, target, names)
             fill = ["partition"] if named_columns else []
             fill += ["writer"] if with_writer and WRITER_COLUMN not in names else []
@@ -236,10 +240,15 @@ def file_groups(
             for values, chosen in parts:
                 group = _group(form, values.get("partition", ""), target, named_columns)
                 texts = {WRITER_COLUMN: values["writer"]} if "writer" in values else {}
-                own = {"files": as_known.take(array(chosen)), "numbers": chosen}
-                partitions = values_of_files(known, names, chosen)
-                all_texts = {**group.values, **texts}
-                found.append(replace(group, **own, values=all_texts, partitions=partitions))
+                group = replace(
+                    group,
+                    files=as_known.take(array(chosen)),
+                    values={**group.values, **texts},
+                    numbers=chosen,
+                    partitions=values_of_files(known, names, chosen),
+                    foreign=bool(code % 2),
+                )
+                found.append(group)
     if most > MAX_GROUPS:
         raise InvalidSchema(
             f"Columns that only the names of {most:,} partitions tell are too many for "

@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from ..catalog.format.names import parse_data_file
 from ..errors import InvalidPath, InvalidSchema, SparkUnsupported
 from . import file_index
 from .arrow_types import (
@@ -115,7 +114,8 @@ def read_files(
         target: The unified schema; leave columns out of it to not read them.
         options: Options of the Parquet source, for this read alone.
         check: Called where Spark's tasks can't check the files: raises if one isn't what the log
-            says, and tells whether none has bounds of floats. May be called several times.
+            says, and tells whether none of lakelog's own has bounds of floats. May be called
+            several times.
         judge: Tells by the filters of a query which files may hold rows, by their numbers.
         settings: What opens the stores; None: as the session is set up.
         cut: What is read, in words, for the error of a file that is gone.
@@ -137,12 +137,15 @@ def read_files(
     exact_case = is_case_sensitive(spark)
     check_names(target, exact_case=exact_case)
     check_times(spark, target)
-    branches: dict[_Plan, list[FileGroup]] = {}
+    branches: dict[tuple[bool, _Plan], list[FileGroup]] = {}
     for group in groups:
         if group.files.num_rows:
             plan = _plan(group, request, exact_case=exact_case)
-            branches.setdefault(plan, []).append(group)
-    frames = [_branch(spark, request, plan, alike) for plan, alike in branches.items()]
+            branches.setdefault((group.foreign, plan), []).append(group)
+    frames = [
+        _branch(spark, _without_footers(request) if foreign else request, plan, alike)
+        for (foreign, plan), alike in branches.items()
+    ]
     return _union(frames) if frames else _empty(spark, request)
 
 
@@ -171,9 +174,7 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
         physical = group.schema.field(stored or name).type
         if kinds.is_null(storage(physical)):
             plan.append(_ColumnPlan(name, None))
-        elif is_direct(physical, wished.type) and not (
-            may_be_signed(physical) and _has_foreign(group.files)
-        ):
+        elif is_direct(physical, wished.type) and not (may_be_signed(physical) and group.foreign):
             plan.append(_ColumnPlan(name, wanted, stored=stored))
         else:
             kind = read_type(physical, name)
@@ -181,9 +182,11 @@ def _plan(group: FileGroup, request: _Request, *, exact_case: bool) -> _Plan:
     return tuple(_without_clashes(plan))
 
 
-def _has_foreign(files: KnownFiles) -> bool:
-    """Whether another program than lakelog has written one of them, by their names."""
-    return any(parse_data_file(path) is None for path in paths_of(files))
+def _without_footers(request: _Request) -> _Request:
+    """The same for files that another program wrote: Spark's reader skips no row groups and pages
+    of them by what they themselves say. The log's statistics skip whole files, as far as those of
+    others count (`foreign_statistics`)."""
+    return replace(request, options={**request.options, **_EXACT, **_WITHOUT_BOUNDS})
 
 
 def _without_clashes(plan: list[_ColumnPlan]) -> Iterator[_ColumnPlan]:
@@ -344,7 +347,7 @@ def relation_of_paths(
             finds: the caller holds them against the log (`catalog.data.footers.read`).
         options: Options of the Parquet source, for this read alone.
         float_bounds: Whether a file may have bounds of floats: then none are used, if there are
-            floats to read.
+            floats to read. Those of files of others `options` turn off.
 
     Raises:
         InvalidPath: A file's name starts with `_` or `.`: Spark would leave it out without a word.

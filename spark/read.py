@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.data.footers.read import check_file
@@ -183,13 +183,12 @@ def native(
 
     @cache
     def check() -> bool:
-        """Whether no file has bounds of floats: a copy of a file of ours may say so and have them,
-        but doesn't have such a name."""
+        """Whether no file that lakelog wrote has bounds of floats."""
 
         def is_without(part: FilePart) -> bool:
             footer = check_file(access.catalog.wide, part)
             is_ours = not is_url(part.key) and parse_data_file(part.key) is not None
-            return is_ours and WITHOUT_FLOATS in footer
+            return not is_ours or WITHOUT_FLOATS in footer
 
         return all(parallel(is_without, list(files.parts())))
 
@@ -198,7 +197,8 @@ def native(
 
     def frame(known: Mapping[str, OneValues]) -> DataFrame:
         groups = file_groups(files, target, known, with_writer=asked.with_writer)
-        judge = judged.may_hold
+        # A MERGE that misses a row adds it again.
+        judge = partial(judged.may_hold, proven=asked.with_places)
         found = read_files(
             spark, groups, target, check=check, judge=judge, settings=settings, cut=asked.cut
         )

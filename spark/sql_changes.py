@@ -29,6 +29,7 @@ from ..catalog.format.names import base_folder
 from ..catalog.format.schema import plain
 from ..catalog.read.delete_plan import parts_by_path
 from ..catalog.read.file_parts import key_column
+from ..catalog.read.scan_request import kept_files
 from ..errors import CapabilityMissing, InvalidSchema, LakelogError, OperationConflict
 from .access import refuse_memory
 from .arrow_types import any_part, is_nanoseconds
@@ -156,8 +157,13 @@ class _Change:
 
     def _owners(self) -> list[str]:
         """The writers in whose logs rows may be changed, or to whose rows come."""
-        files = self._then.files(self._table, where=self.where)
-        found = set(files.column("writer").to_pylist())
+        then, table = self._then, self._table
+        wanted = then.row_filter(table, self.where or "TRUE")
+        found = {
+            state.writer
+            for state in then._states
+            if kept_files(then._tables.facts_of(state, table), wanted, proven=True).any()
+        }
         if self._statement.command == "MERGE":
             found.add(self._writer)
         return sorted(found)

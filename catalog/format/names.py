@@ -36,6 +36,8 @@ _LOG_OBJECT = re.compile(
 _SEGMENT = re.compile(r"(?P<digest>[0-9a-f]{64})\.segment", re.ASCII)
 _OWN_FILE = r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})"
 _DATA_FILE = re.compile(_OWN_FILE + r"\.parquet")
+OWN_NAME: Final = f"/{_OWN_FILE}\\.parquet$"
+"""How keys of data files end that lakelog wrote, as a pattern."""
 _DELETES_FILE = re.compile(_OWN_FILE + r"\.deletes")
 _REPLICA_FILE = re.compile(r"replica-(?P<source>[0-9a-f]{16})-[0-9a-f]{40}\.parquet")
 # Of a file that lies elsewhere: the id of its location stands behind it (`locations`).

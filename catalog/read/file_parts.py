@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
 from ...errors import UsageError, some_names
@@ -16,8 +17,8 @@ from ..data.parquet import UNKNOWN_DIGEST
 from ..data.scan import Projection
 from ..data.unify import column_names, only, unify
 from ..format import compute as pc
-from ..format.columns import column
-from ..format.names import HEAD_CHARS, IN_PLACE
+from ..format.columns import column, numbers
+from ..format.names import HEAD_CHARS, IN_PLACE, OWN_NAME
 from ..log.state import SMALL_BYTES
 from ..parallel import parallel
 from ..scalars import value_of
@@ -167,6 +168,14 @@ def keys_of(paths: pa.ChunkedArray, folder: str, state: State) -> list[str]:
 def key_column(paths: pa.ChunkedArray, folder: str, state: State) -> pa.ChunkedArray:
     """`keys_of`, as a column."""
     return _resolved(paths, folder, state, lambda location: location)
+
+
+def by_others(keys: pa.ChunkedArray) -> np.ndarray:
+    """Which files another program than lakelog may have written, by the keys of a `WideStore`: the
+    external ones, and those with other names (a replication of chosen tables copies external
+    files). Their footers prove nothing."""
+    own = pc.match_substring_regex(keys, OWN_NAME)
+    return numbers(pc.or_(pc.match_substring(keys, "://"), pc.invert(own))).astype(np.bool_)
 
 
 def urls_of(paths: pa.ChunkedArray, folder: str, state: State, store: Store) -> pa.ChunkedArray:

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..format import compute as pc
-from ..format.columns import array, column, is_null, numbers, one_chunk
+from ..format.columns import array, is_null, numbers, one_chunk
 from ..format.names import base_folder
 from ..format.statistics import bound_type
+from .file_parts import key_column
 from .scan_request import kept_files
 
 if TYPE_CHECKING:
@@ -160,17 +161,21 @@ class JudgedFiles:
         self._of = (partition, writer)
         self._logs: list[tuple[TableFacts, np.ndarray, np.ndarray]] | None = None
 
-    def may_hold(self, wanted: RowFilter) -> np.ndarray:
+    def may_hold(self, wanted: RowFilter, *, proven: bool = False) -> np.ndarray:
         """Which of the files may hold rows that are asked for.
 
+        Args:
+            proven: As for `Units.by_schema`.
         Returns:
             A mask over the keys, in their order.
         Requests: as `TableFacts.of_files`.
         """
-        kept = np.ones(len(self._keys), np.bool_)  # a file that no log knows is unknown
+        known, kept = (np.zeros(len(self._keys), np.bool_) for _ in range(2))
         for facts, found, places in self._known():
-            kept[found] = kept_files(facts, wanted)[places]
-        return kept
+            known[found] = True
+            # Several logs may have one external file, under other partitions.
+            kept[found] |= kept_files(facts, wanted, proven=proven)[places]
+        return kept | ~known  # a file that no log knows may hold anything
 
     def one_values(self, wanted: pa.Field) -> OneValues:
         """The one value that a column has in each file, in the order of the keys.
@@ -198,9 +203,8 @@ class JudgedFiles:
     ) -> tuple[TableFacts, np.ndarray, np.ndarray]:
         """What one log knows of its files; which of the keys are of these, and which of these."""
         facts = self._tables.facts_of(state, self._table, self._of[0])
-        folder, nothing = column([base_folder(state.writer, state.database), ""], pa.string())
         paths = facts.files.table(self._table).column("path")
-        own = pc.binary_join_element_wise(folder, paths, nothing)
+        own = key_column(paths, base_folder(state.writer, state.database), state)
         places = one_chunk(pc.index_in(keys, own))
         known = np.flatnonzero(~is_null(places))
         return facts, known, numbers(places)[known].astype(np.int64)

@@ -11,6 +11,7 @@ sys.path.append(str(Path(__file__).parents[1] / "running"))
 import lakelog
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from lakes import build, predicate
 from seeds import base_seed
 
@@ -30,6 +31,22 @@ def test_judged_as_listed(tmp_path):
         mask = judged.may_hold(snapshot.row_filter("t", text))
         assert mask[-1], "what no log knows is kept"
         assert {key for key, kept in zip(keys, mask) if kept} == left, text
+
+
+def test_an_external_file_of_two_logs(tmp_path):
+    path = str(tmp_path / "x.parquet")
+    pq.write_table(pa.table({"n": [1, 2]}), path)
+    catalog = lakelog.open_catalog(str(tmp_path / "lake"))
+    for name, day in (("a", 1), ("b", 2)):
+        with catalog.writer(name, "db") as writer, writer.transaction() as tx:
+            tx.add("t", path, f"day={day}", partition_by={"day": pa.int64()})
+    snapshot = catalog.snapshot("db")
+    keys = [part.key for part in snapshot.file_parts("t")]
+    judged = snapshot.judged("t", pa.chunked_array([keys]))
+    for text, left in [("day = 1", True), ("day = 2", True), ("day = 3", False), ("n > 2", False)]:
+        assert judged.may_hold(snapshot.row_filter("t", text)).tolist() == [left, left], text
+    some = judged.may_hold(snapshot.row_filter("t", "n > 2"), proven=True)
+    assert some.all(), "another program's word proves nothing"
 
 
 def test_of_a_writer_and_a_partition(tmp_path):
