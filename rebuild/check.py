@@ -27,12 +27,14 @@ from ..catalog.data.file_part import FilePart, reading
 from ..catalog.data.hidden import Bitmap, Bitmaps
 from ..catalog.data.pages import damaged_column
 from ..catalog.data.parquet import UNKNOWN_DIGEST, footer_digest
+from ..catalog.data.stated import wrong_statements
 from ..catalog.format.deletes import MAX_ROWS
 from ..catalog.format.names import (
     base_folder,
     is_id,
     is_in_place,
     mirror_key,
+    parse_data_file,
     parse_own_file,
     segments_folder,
 )
@@ -50,15 +52,16 @@ from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.mirror import rebuild_command, repair_command
 from ..catalog.read.set_back import lost_bases
-from ..catalog.read.statistics import all_differences
+from ..catalog.read.statistics import all_differences, table_statistics
 from ..errors import CorruptError, DatabaseNotFound, LakelogError, ObjectNotFound, UsageError
 from .copies import LOG, MIRROR, MISSING, Pair, names_of, read_pairs
 from .findings import LEVELS, CheckReport, Finding, Level, Remedy, Severity, Subset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ..catalog.ambient import Ambient
+    from ..catalog.data.stated import WrongStatement
     from ..catalog.format.names import LogObject
     from ..catalog.log.state import State
     from ..store import ObjectInfo, Store, WideStore
@@ -98,7 +101,8 @@ def check(
 
     Args:
         database, writer: Only of this one; None: all.
-        level: `log`, `files` (existence and size), `footers`, or `data` (page checksums).
+        level: `log`, `files` (existence and size), `footers`, or `data` (page checksums, and what
+            footers of other programs say of the values).
         read_data_subset: Of which files the pages are read: `5%`, `1/7`, `10GiB`; None: of all.
         progress: Called with the number of objects that were looked at since the last call.
     Returns:
@@ -650,20 +654,78 @@ class _LogCheck:
         )
 
     def check_pages(self, subset: Subset) -> Subset:
-        """Verifies the page checksums of a share of the files; returns what is left of it."""
+        """Verifies the page checksums of a share of the files, and what footers of other programs
+        say of the values; returns what is left of the share."""
         left = subset.max_bytes
-
-        def chosen() -> Iterator[Keyed]:
-            nonlocal left
-            for key, file in self._keyed(self.files.to_pylist()):
-                if not subset.holds(file["path"]) or (left is not None and left <= 0):
-                    continue
-                left = None if left is None else left - file["size_bytes"]
-                self.bytes_read += file["size_bytes"]
-                yield key, file
-
-        self._report_files(self._page_problem, chosen())
+        chosen: list[Keyed] = []
+        for key, file in self._keyed(self.files.to_pylist()):
+            if not subset.holds(file["path"]) or (left is not None and left <= 0):
+                continue
+            left = None if left is None else left - file["size_bytes"]
+            self.bytes_read += file["size_bytes"]
+            chosen.append((key, file))
+        self._report_files(self._page_problem, chosen)
+        reported = {finding.object for finding in self.findings}
+        self._check_statements([item for item in chosen if item[0] not in reported])
         return Subset(subset.part, subset.parts, left)
+
+    def _check_statements(self, files: Iterable[Keyed]) -> None:
+        """Holds what footers of other programs say of live files against their values."""
+        believed: dict[str, set[tuple[str, str]]] = {}
+        for key, file in files:
+            path, table = file["path"], file["table"]
+            is_own = not is_in_place(path) and parse_data_file(path) is not None
+            if is_own or self.head is None or not self.head.files.is_live(table, path):
+                continue
+            if table not in believed:
+                believed[table] = _believed(self.head, table)
+            wrong = self._wrong_statements(key, file)
+            if wrong:
+                self._report_statements(key, file, wrong, believed[table])
+
+    def _wrong_statements(self, key: str, file: File) -> list[WrongStatement]:
+        import pyarrow.parquet as pq
+
+        part = FilePart(key, file["size_bytes"], file["row_count"], pa.schema([]))
+        try:
+            with (
+                reading(part),
+                self.catalog.wide.open_input(key, size_bytes=part.size_bytes) as source,
+            ):
+                return list(wrong_statements(pq.ParquetFile(source)))
+        except LakelogError:
+            return []  # its pages were read before; what can't be decoded is an error to who reads
+
+    def _report_statements(
+        self,
+        key: str,
+        file: File,
+        wrong: Sequence[WrongStatement],
+        believed: Collection[tuple[str, str]],
+    ) -> None:
+        """Reports a file whose footer says what its values contradict.
+
+        Args:
+            believed: The files and columns whose bounds the log has: reads skip by these.
+        """
+        skipped_by = [one for one in wrong if one.of != "null_count"]
+        skipped_by = [one for one in skipped_by if (file["path"], one.column) in believed]
+        named = [*skipped_by, *(one for one in wrong if one not in skipped_by)]
+        more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+        problem = "; ".join(one.text for one in named[:_NAMED]) + more
+        if not skipped_by:
+            self.report("note", key, f"{problem}. No read believes it", table=file["table"], rows=0)
+            return
+        log = f"{self.log.database} {shlex.quote(file['table'])} {shlex.quote(key)}"
+        log += f" --writer {self.log.writer}"
+        command = (
+            f"`lakelog remove URL {log} --execute`, then `lakelog add URL {log} --no-statistics`"
+        )
+        problem += ". Reads skip the file by it"
+        rows, at = file["row_count"], file["revision"]
+        self.report(
+            "error", key, problem, revision=at, rows=rows, table=file["table"], command=command
+        )
 
     def _page_problem(self, key: str, file: File) -> str:
         import pyarrow.parquet as pq
@@ -680,6 +742,13 @@ class _LogCheck:
         if found is None:
             return ""
         return f"a page of column {found[0]!r} in row group {found[1]} doesn't match its checksum"
+
+
+def _believed(state: State, table: str) -> set[tuple[str, str]]:
+    """The paths and columns of live files whose bounds the log has."""
+    known = table_statistics(state, table)
+    known = known.filter(pc.or_(pc.is_valid(known["min"]), pc.is_valid(known["max"])))
+    return set(zip(known["path"].to_pylist(), known["column"].to_pylist(), strict=True))
 
 
 def _retained(names: Names, incarnation: int) -> list[LogObject]:

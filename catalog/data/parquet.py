@@ -140,7 +140,7 @@ def file_facts(
     if not statistics:
         return add
     foreign = str(metadata.created_by or "") if is_foreign else None
-    leaves = _primitive_leaves(metadata, schema)
+    leaves = primitive_leaves(metadata, schema)
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         entry = add.row_groups.add(row_count=group.num_rows)
@@ -150,7 +150,9 @@ def file_facts(
     return add
 
 
-def _primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, pa.Field, Any]]:
+def primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, pa.Field, Any]]:
+    """The columns of a file of which the log may know something: the place in the file, the
+    place in the schema, the field, and Parquet's description of each."""
     columns = [metadata.schema.column(leaf) for leaf in range(metadata.num_columns)]
     paths = Counter(column.path for column in columns)
     names = Counter(schema.names)

@@ -91,7 +91,9 @@ checkpoint is computed again and compared. Then, by level:
   log      nothing more
   files    each data file that a retained revision names exists, with its size (the default)
   footers  each footer is the one that the log knows; the deletion vectors can be read
-  data     the pages of the data files match their checksums, of all files or of a share
+  data     the pages of the data files match their checksums, of all files or of a share, and the
+           values of those that another program wrote match the bounds and null counts in their
+           footers
 
 A finding names the object, the problem, the rows at stake, and the command that repairs it.
 
