@@ -28,6 +28,7 @@ import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.BiFunction;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.ProjectingInternalRow;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -35,6 +36,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.catalyst.util.WriteDeltaProjections;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -297,6 +299,9 @@ public final class LakeTable
     private static final Set OF_SPARK = new HashSet(Arrays.asList(new Object[] {
         "__row_operation", "__row_from_source", "__row_from_target", LakePlace.FILE,
         LakePlace.NUMBER}));
+    private static final Pattern COMMENT = Pattern.compile("(?s)/\\\\*.*?\\\\*/|--[^\\n]*");
+    private static final Pattern EVOLUTION = Pattern.compile(
+        "(?i)\\\\bMERGE\\\\s+WITH\\\\s+SCHEMA\\\\s+EVOLUTION\\\\b");
     private final String name;
     private final String token;
     private final StructType schema;
@@ -329,8 +334,32 @@ public final class LakeTable
                 name + " is read only here: attach the lake with writer=, and without as_of=");
         }
         refuseNamesOfSpark();
+        refuseEvolution();
         Dataset placed = (Dataset) write.placed(token);
         return write.operation(info, new LakeTable(name, token, schema, placed, null), token);
+    }
+
+    /** Spark 4.0 parses MERGE WITH SCHEMA EVOLUTION, asks no table for the columns that it lacks,
+        and leaves them out: all that tells of it is the statement's text. */
+    private void refuseEvolution() {
+        scala.Option text = CurrentOrigin.get().sqlText();
+        if (evolution() != null || text.isEmpty()) { return; }
+        String words = COMMENT.matcher((String) text.get()).replaceAll(" ");
+        if (EVOLUTION.matcher(words).find()) {
+            throw new UnsupportedOperationException(
+                "this Spark leaves out the columns that " + name + " lacks: evolve it (lakelog "
+                + "schema --evolve), and MERGE without WITH SCHEMA EVOLUTION, or use Spark 4.1 or "
+                + "later");
+        }
+    }
+
+    /** By which later ones ask. */
+    private static TableCapability evolution() {
+        TableCapability[] known = TableCapability.values();
+        for (int i = 0; i < known.length; i++) {
+            if (known[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) { return known[i]; }
+        }
+        return null;
     }
 
     private void refuseNamesOfSpark() {
@@ -364,10 +393,7 @@ public final class LakeTable
         all.add(TableCapability.TRUNCATE);
         // A MERGE WITH SCHEMA EVOLUTION then asks for the columns that the table lacks, and is
         // refused by alterTable; of other tables Spark leaves them out, and says nothing.
-        TableCapability[] known = TableCapability.values();
-        for (int i = 0; i < known.length; i++) {
-            if (known[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) { all.add(known[i]); }
-        }
+        if (evolution() != null) { all.add(evolution()); }
         return all;
     }
 
