@@ -426,8 +426,8 @@ def _is_own(session: Session, table: str, meta: FooterMetadata | None) -> bool:
 def adopted(
     columns: Columns, own: OwnSchemas, table: str, taken: Taken, *, refuses: bool
 ) -> tuple[dict[bytes, EncodedSchema], OwnSchemas]:
-    """The columns of files as those that a table has, which others may just have changed or
-    dropped. Of the files it is told then what their columns tell.
+    """Returns the columns of files as those that a table has, and notes in the files' actions what
+    their columns tell.
 
     Args:
         refuses: Refuse types that the table's don't hold, or that make it unreadable.
@@ -438,19 +438,15 @@ def adopted(
     """
     from ..data.partitioned import tell_values
 
-    def asked() -> tuple[dict[tuple[bool, bytes], EncodedSchema], OwnSchemas]:
-        fit, with_these = partial(columns.fit, table, checked=refuses), own.copy()
-        found = {
-            brought: _fitted(encoded, fit) if brought[0] else encoded
-            for brought, encoded in taken.schemas.items()
-        }
-        if refuses:
-            _refuse_conflicts(with_these, table, taken, found)
-        for encoded in found.values():
-            with_these.learn(table, encoded)
-        return found, with_these
-
-    found, with_these = columns.unless_changed(table, asked)
+    fit, with_these = partial(columns.fit, table, checked=refuses), own.copy()
+    found = {
+        brought: _fitted(encoded, fit) if brought[0] else encoded
+        for brought, encoded in taken.schemas.items()
+    }
+    if refuses:
+        _refuse_conflicts(with_these, table, taken, found)
+    for encoded in found.values():
+        with_these.learn(table, encoded)
     shown = {brought: decode_schema(encoded.message) for brought, encoded in found.items()}
     for (_, add), brought in zip(taken.files, taken.brought, strict=True):
         add.schema_fingerprint = found[brought].fingerprint

@@ -454,9 +454,6 @@ class BaseTransaction:
         definition = self._columns.of(table)
         return () if definition is None else definition.key
 
-    def _unless_changed(self, table: str, asked: Callable[[], None]) -> None:
-        self._columns.unless_changed(table, asked)
-
     def _evolve(self, table: str, change: Change, *, rest: bool = False) -> None:
         self._check_open("maintenance")
         self._session.refuse_fenced()

@@ -6,11 +6,11 @@ Source: docs/format.md, section 5.5.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...errors import SchemaConflict, TableNotFound, UsageError
+from ...errors import SchemaConflict, TableNotFound
 from ..data.evolution import evolved
 from ..data.unify import FileSchema, agreed, fits, shown
 from ..format.definitions import decode_definition
@@ -21,7 +21,7 @@ from ..log.lookup import schemas_with
 from .schema_compatibility import live_schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from ..data.evolution import Change
     from ..data.unify import Shown
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ..wire import lakelog_transaction_pb2 as wire
     from .schema_compatibility import OwnSchemas
     from .session import Session
-
-_T = TypeVar("_T")
 
 
 class Columns:
@@ -63,7 +61,6 @@ class Columns:
     def fit(self, table: str, schema: pa.Schema, *, checked: bool) -> pa.Schema:
         """The columns of data as those that the table has: each with the id of the table's column
         of its name, or a new one. Ids that the data brings along are others' and count for nothing.
-        To be asked `unless_changed`.
 
         Args:
             checked: Refuse types that the table's don't hold.
@@ -95,33 +92,8 @@ class Columns:
         """What data shows to readers once it is written.
 
         Args, Raises: As for `fit`.
-        Requests: those of `unless_changed`.
         """
-        return self.unless_changed(
-            table, lambda: shown(self.fit(table, schema, checked=checked), self.of(table))
-        )
-
-    def unless_changed(self, table: str, asked: Callable[[], _T]) -> _T:
-        """What is asked of a table's columns. No refusal is told from a log that may be long past,
-        unless this transaction goes by it already.
-
-        Requests: none; 1 LIST, and 1 GET for each new transaction, before it is refused.
-        """
-        try:
-            return asked()
-        except (UsageError, SchemaConflict, TableNotFound):
-            if self._is_begun(table):
-                raise
-        self._known.pop(table, None)
-        self._ids.pop(table, None)
-        self._last.pop(table, None)
-        self._session.ask_anew(lambda _: None)
-        return asked()
-
-    def _is_begun(self, table: str) -> bool:
-        """Checks whether this transaction has changed a table."""
-        kinds = ((action.WhichOneof("kind"), action) for action in self._intent.actions)
-        return any(getattr(getattr(a, kind), "table", "") == table for kind, a in kinds if kind)
+        return shown(self.fit(table, schema, checked=checked), self.of(table))
 
     def evolve(
         self,
@@ -140,11 +112,6 @@ class Columns:
             TableNotFound: This log doesn't know the table.
             SchemaConflict: Its files disagree about the type of a column that stays.
         """
-        return self.unless_changed(table, lambda: self._evolved(table, change, removed, rest=rest))
-
-    def _evolved(
-        self, table: str, change: Change, removed: Collection[tuple[str, str]], *, rest: bool
-    ) -> list[wire.Action]:
         before, ids = self.of(table), self._ids_of(table)
         own = [decode_log_schema(message) for message in self._own(table)]
 
@@ -250,19 +217,15 @@ def _united(
 def fitted(
     columns: Columns, own: OwnSchemas, table: str, schema: pa.Schema, *, refuses: bool
 ) -> tuple[pa.Schema, EncodedSchema]:
-    """The columns of data as those that a table has, which others may just have changed or dropped.
+    """Returns the columns of data as those that a table has.
 
     Args:
         refuses: Refuse types that the table's don't hold, or that make it unreadable.
     Raises:
         SchemaConflict: There are some; or columns were dropped, or renamed.
     """
-
-    def asked() -> tuple[pa.Schema, EncodedSchema]:
-        found = columns.fit(table, schema, checked=refuses)
-        encoded = encode_schema(found)
-        if refuses:
-            own.refuse_conflict(table, encoded)
-        return found, encoded
-
-    return columns.unless_changed(table, asked)
+    found = columns.fit(table, schema, checked=refuses)
+    encoded = encode_schema(found)
+    if refuses:
+        own.refuse_conflict(table, encoded)
+    return found, encoded

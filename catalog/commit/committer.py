@@ -368,6 +368,7 @@ class Committer:
             self.state, self.identity
         )  # why: a log that is sealed takes nothing more
         self._seen_at = seen_at  # when the request was sent that showed the head
+        self._current_s = seen_at.steady_s  # nothing was newer than `state` then
         self._based_at = seen_at  # the same of a time when nobody had a newer base than ours
         self._foreseen_head: int | None = None  # one whose successor's name a footer foretells
         # That before an interrupted put or rebase: `state` can't be relied on then.
@@ -612,6 +613,7 @@ class Committer:
                     attempt.item.revision, attempt.key, attempt.decoded.digest, attempt.body
                 )
                 self._seen_at = asked_at
+                self._current_s = asked_at.steady_s
                 if is_next_name_foreseeable(self.state):
                     self._foreseen_head = self.state.revision
                 row = transaction_row(attempt.decoded)
@@ -661,9 +663,34 @@ class Committer:
         self.state = fresh
         self.mirror.seen(fresh.revision)
         self._seen_at = asked_at
+        self._current_s = asked_at.steady_s
         self._listings += 1
 
-    # --- After a lost race ------------------------------------------------------------------------
+    # --- Reading what others have committed -------------------------------------------------------
+
+    def look(self, asked_s: float) -> None:
+        """Reads what was committed before a time: a transaction begins on no older state.
+
+        The name of the next transaction is known where the store is exclusive: nothing is new while
+        it is free. A pruned name is free too; the commit itself finds out about that.
+
+        Args:
+            asked_s: The time, on the clock of `Moment.steady_s`.
+        Requests: none if the log was read, or committed to, since then; else 1 HEAD, and if there
+            is news, or on a store without put-if-absent, those of `absorb`.
+        """
+        if self._current_s > asked_s or self._fenced is not None:
+            return
+        now_s = self._clocks.now().steady_s
+        if self._publisher.exclusive:
+            uuid8, revision = self.state.next_uuid[:4].hex(), self.state.revision + 1
+            following = LogObject(self.identity.incarnation, revision, uuid8, "transaction")
+            try:
+                self.log.store.head(self.log.folder + following.name)
+            except ObjectNotFound:
+                self._current_s = now_s
+                return
+        self.absorb()
 
     def absorb(self, *, expect_news: bool = False) -> None:
         """Read what others have committed, and see whether one of them fences this committer."""

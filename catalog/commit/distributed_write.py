@@ -291,8 +291,9 @@ class Sharing:
         tx, table = self._tx, self._table
         tx._refuse_keyed(table)
         found = overwritten(
-            tx._session, tx._intent, table, where=self._where, partition=None, data=schema
-        )
+            tx._session, tx._intent, table,
+            where=self._where, partition=None, data=schema, begun_at=tx._base.revision,
+        )  # fmt: skip
         with tx._operation_guard.doing("overwrite", table):
             tx._begin(table, found)
         return found

@@ -153,10 +153,13 @@ def overwritten(
     where: Any,
     partition: str | None,
     data: pa.Schema,
+    begun_at: int,
 ) -> Inputs:
     """What an overwrite takes out, and what of it has rows that stay.
 
     Args:
+        begun_at: The revision at which the transaction began: what others have committed since is a
+            conflict, since what comes may have been computed from rows that were read before.
         where: SQL text or a pyarrow expression; None: all rows.
         partition: Only rows of files of this one; None: of any.
         data: The schema of what comes.
@@ -183,7 +186,7 @@ def overwritten(
             found = judged(TableFacts(state, table, of), wanted, ())
             whole, partly = (_of_paths(rows, paths) for paths in found)
         paths = [*_list(whole, "path"), *_list(partly, "path")]
-        claim = Claim(table, state.revision, words, partial(asks.may_hold, wanted))
+        claim = Claim(table, begun_at, words, partial(asks.may_hold, wanted))
         groups = _groups(state, table, of, partly)
         unread = _parts(state, table, of, whole) if state.deletes.hide(table) else []
         hidden = [part for part in unread if part.hidden is not None]
@@ -192,8 +195,11 @@ def overwritten(
     return _counted(session, session.ask(asked))
 
 
-def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) -> Inputs:
-    """Returns files of a table that are taken out and read. Raises `FileNotLive`."""
+def named(
+    session: Session, intent: Intent, table: str, paths: Sequence[str], begun_at: int
+) -> Inputs:
+    """Returns files of a table that are taken out and read; `begun_at` as for `overwritten`. Raises
+    `FileNotLive`."""
 
     def asked(state: State) -> Inputs | str:
         refuse_begun(intent, table)
@@ -203,7 +209,7 @@ def named(session: Session, intent: Intent, table: str, paths: Sequence[str]) ->
             return lacking
         rows = files.table(table, whole=True)
         groups = _groups(state, table, (files, known), _of_paths(rows, paths))
-        return Inputs(list(paths), groups, claim=Claim(table, state.revision))
+        return Inputs(list(paths), groups, claim=Claim(table, begun_at))
 
     found = session.ask(asked)
     if isinstance(found, str) and session.tables_of(found):  # committed by others meanwhile

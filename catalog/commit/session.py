@@ -247,9 +247,18 @@ class Session:
         operation: str | None,
         summary: Mapping[str, str] | None,
     ) -> Intent:
-        """Returns the intent of a new transaction. Raises `UsageError` if the session is closed or
-        an argument can't be, `FencedError`, and `ForeignLog`."""
+        """Returns the intent of a new transaction, which sees all that was committed before.
+
+        Raises:
+            UsageError: The session is closed, or an argument can't be.
+            FencedError, ForeignLog: This session can't commit.
+            StorageError: The log can't be read.
+        Requests: those of `Committer.look`.
+        """
         self.check_open()
+        asked_s = self._ambient.monotonic_s()
+        with self._guard:
+            self._committer.look(asked_s)
         self._committer.refuse_fenced()
         self._committer.refuse_foreign()
         intent = self._intent(app_id, app_version, operation, summary)
@@ -309,8 +318,6 @@ class Session:
         intent = self.begin(None, None, "maintenance", None)
         check_past(applications_before_us, self._ambient.now_us())
         known = self.ask(lambda state: state.schemas.tables())
-        if not known.issuperset(tables):
-            known = self.ask_anew(lambda state: state.schemas.tables())
         for table in tables:
             if table not in known:
                 raise TableNotFound(

@@ -59,11 +59,11 @@ class Transaction(Updating):
         """Raises `UsageError` if a table has a key: older rows would be read again if files went,
         and rows that are rewritten together would get one clock.
 
-        Requests: those of `others_give_key`; 1 LIST, and 1 GET for each new transaction, if this
-            log gives it the key.
+        Requests: none if this log gives it the key; else those of `others_give_key`.
         """
-        self._unless_changed(table, lambda: _refuse_key(table, has_key=bool(self._key_of(table))))
-        _refuse_key(table, has_key=others_give_key(self._session, table))
+        _refuse_key(
+            table, has_key=bool(self._key_of(table)) or others_give_key(self._session, table)
+        )
 
     def _shows(self, table: str, schema: pa.Schema, *, checked: bool) -> Shown:
         """What data shows to readers, of a table whose rows this transaction may read yet.
@@ -167,14 +167,11 @@ class Transaction(Updating):
         refuses = check_on_conflict(on_conflict)
         self._refuse_keyed(table)
 
-        def asked() -> tuple[Shown, Inputs]:
-            shows = self._shows(table, schema, checked=refuses)
-            return shows, overwritten(
-                self._session, self._intent, table,
-                where=where, partition=partition, data=shows.schema,
-            )  # fmt: skip
-
-        shows, found = self._columns.unless_changed(table, asked)
+        shows = self._shows(table, schema, checked=refuses)
+        found = overwritten(
+            self._session, self._intent, table,
+            where=where, partition=partition, data=shows.schema, begun_at=self._base.revision,
+        )  # fmt: skip
         checked = found.wanted if validate else None
         incoming = Counted(within(batches, shows, checked, table, where))
         with self._operation_guard.doing("overwrite", table):
@@ -229,7 +226,7 @@ class Transaction(Updating):
         shows = self._shows(table, schema, checked=False)
         found = overwritten(
             self._session, self._intent, table,
-            where=where, partition=partition, data=shows.schema,
+            where=where, partition=partition, data=shows.schema, begun_at=self._base.revision,
         )  # fmt: skip
         read, rows, kept = 0, sum(group.rows for group in found.groups), 0
         for group in found.groups:
@@ -295,14 +292,9 @@ class Transaction(Updating):
             raise UsageError("sort_by= is for rows that are read", hint="Sort the data before")
 
         given = None if data is None else to_batches(data)
-
-        def asked() -> Inputs:
-            found = named(self._session, self._intent, table, paths)
-            if given is not None:
-                self._united(table, found, given[0])
-            return found
-
-        found = self._columns.unless_changed(table, asked)
+        found = named(self._session, self._intent, table, paths, self._base.revision)
+        if given is not None:
+            self._united(table, found, given[0])
         with self._operation_guard.doing("rewrite", table):
             self._begin(table, found)
             if given is None:

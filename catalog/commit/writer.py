@@ -89,9 +89,13 @@ class Writer:
             OperationNotAllowed: The writer was opened for others.
             FencedError: Another process has taken the writer over.
             ForeignLog: The log is another writer's or database's: see `adopt_name`.
-            CorruptError, SnapshotPruned, StorageError: With `app_id`: the versions of applications
-                can't be read.
-        Requests: None. The first with `app_id` reads the versions: 1 GET where they are many.
+            CorruptError, SnapshotPruned, StorageError: The log, or with `app_id` the versions of
+                applications, can't be read.
+        The transaction sees all that was committed before it began, by whomever.
+
+        Requests: 1 HEAD, or 1 LIST on a store without put-if-absent; if others have committed since
+            this writer last looked, 1 LIST, and 1 GET a transaction. The first with `app_id` reads
+            the versions: 1 GET where they are many.
         """
         return Transaction(
             self._session, self._session.begin(app_id, app_version, operation, summary)

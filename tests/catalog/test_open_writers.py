@@ -1,20 +1,27 @@
 """A writer that is open while others change its table: what doesn't conflict commits, and no
-refusal repeats."""
+refusal repeats. What was committed before a transaction began is seen by it."""
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from lakelog import open_catalog
-from lakelog.errors import ColumnsChanged, ConflictError, SchemaConflict
+from lakelog import Catalog, open_catalog
+from lakelog.errors import (
+    ColumnsChanged,
+    ConflictError,
+    FencedError,
+    OperationConflict,
+    SchemaConflict,
+)
+from lakelog.testing.counting import CountingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from lakelog import Catalog
 
 FIRST = {"k": [1, 2], "c": [1.0, 2.0]}
 
@@ -68,9 +75,11 @@ def test_data_for_columns_that_went_is_refused_and_not_lost(
     catalog: Catalog, change: dict[str, Any]
 ) -> None:
     writer = opened(catalog)
+    tx = writer.transaction()
     catalog.evolve("db", "t", **change)
-    with pytest.raises(ColumnsChanged), writer.transaction() as tx:
-        tx.write("t", pa.table({"k": [3], "c": [3.0]}))
+    tx.write("t", pa.table({"k": [3], "c": [3.0]}))
+    with pytest.raises(ColumnsChanged):
+        tx.commit()
     with pytest.raises(SchemaConflict), writer.transaction() as tx:
         tx.write("t", pa.table({"k": [3], "c": [3.0]}))
     assert len(catalog.snapshot("db").to_arrow("t")) == 2
@@ -78,10 +87,12 @@ def test_data_for_columns_that_went_is_refused_and_not_lost(
 
 def test_a_column_that_was_dropped_and_came_again_is_another_one(catalog: Catalog) -> None:
     writer = opened(catalog)
-    catalog.evolve("db", "t", drop=["c"], add={"c": pa.float64()})
     new = pa.table({"k": [3], "c": [3.0]})
-    with pytest.raises(ColumnsChanged), writer.transaction() as tx:
-        tx.write("t", new)
+    tx = writer.transaction()
+    catalog.evolve("db", "t", drop=["c"], add={"c": pa.float64()})
+    tx.write("t", new)
+    with pytest.raises(ColumnsChanged):
+        tx.commit()
     with writer.transaction() as tx:
         tx.write("t", new)
     assert [row["c"] for row in rows(catalog)] == [None, None, 3.0]
@@ -90,40 +101,125 @@ def test_a_column_that_was_dropped_and_came_again_is_another_one(catalog: Catalo
 def test_two_writers_of_one_new_column(catalog: Catalog) -> None:
     """Both give it the next id; the second goes by what the first has made of it."""
     writer = opened(catalog)
-    catalog.evolve("db", "t", add={"n": pa.string()})
     new = pa.table({"k": [3], "m": [1]})
-    with pytest.raises(ColumnsChanged), writer.transaction() as tx:
-        tx.write("t", new)
+    tx = writer.transaction()
+    catalog.evolve("db", "t", add={"n": pa.string()})
+    tx.write("t", new)
+    with pytest.raises(ColumnsChanged):
+        tx.commit()
     with writer.transaction() as tx:
         tx.write("t", new)
     assert rows(catalog)[-1] == {"k": 3, "c": None, "n": None, "m": 1}
 
 
+# --- What was committed before a transaction began ------------------------------------------------
+
 CALLS = ["overwrite", "rewrite", "upsert", "row_delta", "write", "delete"]
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_no_refusal_of_old_columns_repeats(catalog: Catalog, call: str) -> None:
-    writer = opened(catalog)
-    (path,) = catalog.snapshot("db").files("t").column("path").to_pylist()
-    catalog.evolve("db", "t", drop=["c"], add={"c": pa.date32()})
+def call(tx: Any, name: str, paths: list[str]) -> None:
+    """Runs one operation with data for the columns that `changed` leaves."""
     new = pa.table({"k": [3], "c": [date(2026, 1, 1)]})
-    same = pa.table({"k": [1, 2], "c": pa.array([None, None], pa.date32())})
+    same = pa.table({"k": [1, 2, 9], "c": pa.array([None, None, None], pa.date32())})
     calls: dict[str, Any] = {
-        "overwrite": lambda tx: tx.overwrite("t", new, "k >= 100", validate=False),
-        "rewrite": lambda tx: tx.rewrite("t", [path], same),
-        "row_delta": lambda tx: tx.row_delta("t", new, "k = 1"),
-        "delete": lambda tx: tx.delete("t", "c = DATE '2026-01-01'"),
-        "upsert": lambda tx: tx.upsert("t", new, key=["k"]),
-        "write": lambda tx: tx.write("t", new),
+        "overwrite": lambda: tx.overwrite("t", new, "k >= 100", validate=False),
+        "rewrite": lambda: tx.rewrite("t", paths, same),
+        "row_delta": lambda: tx.row_delta("t", new, "k = 1"),
+        "delete": lambda: tx.delete("t", "c = DATE '2026-01-01'"),
+        "upsert": lambda: tx.upsert("t", new, key=["k"]),
+        "write": lambda: tx.write("t", new),
     }
-    for attempt in range(2):
-        try:
-            with writer.transaction() as tx:
-                calls[call](tx)
-            break
-        except ConflictError:
-            assert not attempt
-    kept = [row["k"] for row in rows(catalog)]
-    wanted = {"rewrite": [1, 2], "delete": [1, 2], "row_delta": [2, 3]}
-    assert kept == wanted.get(call, [1, 2, 3])
+    calls[name]()
+
+
+def changed(catalog: Catalog) -> list[str]:
+    """A guest writes a row, a column goes and one of its name comes, of another type. Returns the
+    paths of the table's files."""
+    with catalog.writer("w", "db", shared=True) as guest, guest.transaction() as tx:
+        tx.write("t", pa.table({"k": [9], "c": [9.0]}))
+    catalog.evolve("db", "t", drop=["c"], add={"c": pa.date32()})
+    return catalog.snapshot("db").files("t").column("path").to_pylist()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_open_writer_sees_what_others_committed_before(catalog: Catalog, name: str) -> None:
+    writer = opened(catalog)
+    paths = changed(catalog)
+    with writer.transaction() as tx:
+        call(tx, name, paths)
+    wanted = {"rewrite": [1, 2, 9], "delete": [1, 2, 9], "row_delta": [2, 3, 9]}
+    assert [row["k"] for row in rows(catalog)] == wanted.get(name, [1, 2, 3, 9])
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_refusal_of_old_columns_repeats(catalog: Catalog, name: str) -> None:
+    writer = opened(catalog)
+    tx = writer.transaction()
+    paths = changed(catalog)
+    try:
+        call(tx, name, paths)
+        tx.commit()
+    except (ConflictError, SchemaConflict):
+        tx.discard()
+        with writer.transaction() as again:
+            call(again, name, paths)
+    wanted = {"rewrite": [1, 2, 9], "delete": [1, 2, 9], "row_delta": [2, 3, 9]}
+    assert [row["k"] for row in rows(catalog)] == wanted.get(name, [1, 2, 3, 9])
+
+
+def test_a_restore_is_seen_by_a_writer_that_is_open(catalog: Catalog) -> None:
+    writer = opened(catalog)
+    before = catalog.snapshot("db").token
+    with writer.transaction() as tx:
+        tx.delete("t", "k = 1")
+    catalog.restore("db", "t", to=before, execute=True)
+    with writer.transaction() as tx:
+        tx.overwrite("t", pa.table({"k": [1], "c": [7.0]}), "k = 1")
+    assert rows(catalog) == [{"k": 1, "c": 7.0}, {"k": 2, "c": 2.0}]
+
+
+def test_an_owner_that_was_taken_over_learns_it_before_it_writes(catalog: Catalog) -> None:
+    writer = opened(catalog)
+    with catalog.writer("w", "db") as other, other.transaction() as tx:
+        tx.write("t", pa.table(FIRST))
+    with pytest.raises(FencedError):
+        writer.transaction()
+
+
+@pytest.mark.parametrize("absorbed", [False, True])
+def test_what_is_read_in_a_transaction_and_written_back_loses_no_update(
+    catalog: Catalog, absorbed: bool
+) -> None:
+    """Not even if the same writer has read the other's commit meanwhile, for another thread."""
+    writer = opened(catalog)
+    tx = writer.transaction()
+    total = sum(catalog.snapshot("db").to_arrow("t").column("c").to_pylist())
+    with catalog.writer("w", "db", shared=True) as guest, guest.transaction() as other:
+        other.write("t", pa.table({"k": [9], "c": [9.0]}))
+    if absorbed:
+        with writer.transaction() as own:
+            own.write("u", pa.table({"k": [1]}))
+    tx.overwrite("t", pa.table({"k": [0], "c": [total]}))
+    with pytest.raises(OperationConflict):
+        tx.commit()
+    assert [row["k"] for row in rows(catalog)] == [1, 2, 9]
+
+
+def test_threads_that_begin_together_share_their_looks(catalog: Catalog) -> None:
+    counting = CountingStore(catalog.store)
+    writer = Catalog(counting).writer("w", "db")
+    with writer.transaction() as tx:
+        tx.write("t", pa.table(FIRST))
+    counting.reset()
+
+    def begin(_: int) -> None:
+        writer.transaction().discard()
+
+    with writer._session._guard, ThreadPoolExecutor(16) as pool:
+        begun = [pool.submit(begin, number) for number in range(16)]
+        time.sleep(0.2)
+        writer._session._guard.release()
+        for each in begun:
+            each.result()
+        writer._session._guard.acquire()
+    assert 1 <= counting.reset()["head"] <= 2
