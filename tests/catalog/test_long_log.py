@@ -124,4 +124,4 @@ def test_opening_for_append_reads_the_head_alone(shared):
     with writer.transaction() as tx:
         tx.write("t", pa.table({"a": pa.array([1], pa.int64())}))
     assert tx.commit_info.revision == LENGTH
-    assert spent(counting) == {"put": 1 + 1}
+    assert spent(counting) == {"head": 1, "put": 1 + 1}

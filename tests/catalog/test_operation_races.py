@@ -21,10 +21,10 @@ def count(store, own):
     writer = catalog.writer("w", "db", shared=True, checkpoint_every=3)
     for _ in range(STEPS):
         while True:
+            tx = writer.transaction()
             found = dict(
                 zip(*catalog.snapshot("db").to_arrow("t").to_pydict().values(), strict=True)
             )
-            tx = writer.transaction()
             try:
                 tx.overwrite("t", rows("all", found["all"] + 1), "who = 'all'")
                 tx.overwrite("t", rows(own, found[own] + 1), f"who = '{own}'")

@@ -118,9 +118,11 @@ def fork(plain):
     def meanwhile():
         told["two"] = write(two, 2)
 
+    tx = one.transaction()
+    tx.write("t", table(3))
     race.after_list = meanwhile
     with pytest.raises(ForkError) as caught:
-        write(one, 3)
+        tx.commit()
     told["one"] = caught.value
     return one, two, told
 
@@ -182,9 +184,11 @@ def test_a_fork_is_detected_by_a_reader_that_had_read_one_branch(plain, read_fir
 
     if not read_first:
         snapshots.append(Catalog(plain).snapshot("db"))
+    tx = one.transaction()
+    tx.write("t", table(3))
     race.after_list = meanwhile
     with pytest.raises(ForkError):
-        write(one, 3)
+        tx.commit()
     (snapshot,) = snapshots
     with pytest.raises(ForkError) as caught:
         snapshot.refresh()

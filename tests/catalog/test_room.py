@@ -63,8 +63,8 @@ def test_removes_that_do_not_fit_are_refused_at_once(limits):
     limits(MAX_MESSAGE_BYTES=10_000)
     counting = CountingStore(log.store)
     writer = Catalog(counting).writer("w", "db", checkpoint_every=0)
-    counting.reset()
     tx = writer.transaction()
+    counting.reset()
     removed, refused = until_refused(tx.remove, paths)
     assert "too large" in str(refused)
     assert "split the removes" in refused.hint

@@ -137,10 +137,10 @@ def test_a_file_that_came_since_is_replaced_by_hand(store, stale, other):
 
 
 def test_an_overwrite_that_finds_nothing_is_held_against_what_came_since(store, stale, other):
+    late = stale.transaction()
     with other.transaction() as tx:
         tx.write("t", table(7))
     none = table(7).slice(0, 0)
-    late = stale.transaction()
     late.overwrite("t", none, "a = 7")
     with pytest.raises(OperationConflict, match="may hold rows that it replaces"):
         late.commit()

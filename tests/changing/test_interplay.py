@@ -59,8 +59,8 @@ def test_a_column_of_a_key_can_not_be_dropped_for_another_of_its_name(world, oth
     assert world.catalog.snapshot("weather").key("hourly") == ("n",)
 
 
-def test_a_writer_that_is_open_learns_of_changed_columns_before_it_refuses(world):
-    """Who only ever writes would be refused for good: nothing of it reaches the log."""
+def test_a_writer_that_is_open_learns_of_changed_columns(world):
+    """A writer that only appends would be refused for good: nothing of it reaches the log."""
     world.write(1)
     numbers = pa.table({"n": pa.array([2], pa.int64()), "m": pa.array([1 << 40], pa.int64())})
     with world.writer() as owner:
@@ -73,8 +73,8 @@ def test_a_writer_that_is_open_learns_of_changed_columns_before_it_refuses(world
         world.catalog.evolve("weather", "hourly", add={"x": pa.string()})
         with owner.transaction() as tx:
             tx.evolve("hourly", drop=["x"])
-        world.catalog.evolve("weather", "hourly", rename={"m": "x"})
         late = owner.transaction()
+        world.catalog.evolve("weather", "hourly", rename={"m": "x"})
         late.write("hourly", pa.table({"n": [3]}))
         late.write("hourly", pa.table({"x": ["text"]}))
         with pytest.raises(ColumnsChanged):
