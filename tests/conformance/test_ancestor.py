@@ -43,9 +43,9 @@ def test_create_twice(lake):
     first = lake.writer()
     with first.transaction() as tx:
         (path,) = tx.write(T, rows(1))
+    tx = first.transaction()
     lake.commit(2)
     assert path in lake.live()
-    tx = first.transaction()
     tx.write(T, rows(3))
     with pytest.raises(FencedError):
         tx.commit()

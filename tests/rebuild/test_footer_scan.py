@@ -146,10 +146,11 @@ def test_no_parquet_file_is_refused_by_name_and_the_transaction_goes_on(catalog,
 def test_a_path_that_is_none_is_refused_before_any_request(catalog, store, path):
     counting = CountingStore(store)
     with lakelog.Catalog(counting).writer("EWR", "weather") as writer:
+        tx = writer.transaction()
         counting.reset()
         with pytest.raises(InvalidPath):
-            add_own(writer.transaction(), "hourly", path)
-    assert not any(counting.counts.values())
+            add_own(tx, "hourly", path)
+        assert not any(counting.counts.values())
 
 
 def test_a_file_that_is_not_there(catalog):
