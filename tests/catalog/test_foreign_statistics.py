@@ -130,6 +130,16 @@ WRONG: list[tuple[str, Any, bytes, bytes, str, list[int]]] = [
         "hyparquet", pa.array([Decimal("123.45")], pa.decimal128(6, 2)),
         struct.pack("<f", 123.45), struct.pack("<f", 123.45), "x < 124", [0],
     ),
+    (
+        "cudf version 24.02.00", pa.array([Decimal("1.50"), Decimal(-7)], pa.decimal128(12, 2)),
+        int64(0), int64(0), "x < 1", [1],
+    ),
+    ("github.com/parquet-go/parquet-go version 0.20.0(build )", ["", "a", "b"], b"b", b"b",
+     "x < 'b'", [0, 1]),
+    ("github.com/segmentio/parquet-go version (devel)", ["", "b"], b"b", b"b", "x = ''", [0]),
+    ("parquet-go version 18.0.0", pa.array([1, 70_000], pa.uint64()), int64(1), int64(1),
+     "x > 1", [1]),
+    ("", [1, 4], int64(1), int64(2), "x = 4", [1]),
     # Of writers that aren't known to be wrong.
     ("some writer", ["", "b", "c"], b"", b"", "x = 'b'", [1]),
     ("some writer", ["abc", "abz"], b"abc", b"ab", "x = 'abz'", [1]),
@@ -159,7 +169,13 @@ def test_bounds(
     assert numbers(added(tmp_path, path), where) == found
 
 
-@pytest.mark.parametrize("created_by", ["parquet-cpp-arrow version 26.0.0", MR_1_12, "Polars"])
+@pytest.mark.parametrize(
+    "created_by",
+    [
+        "parquet-cpp-arrow version 26.0.0", MR_1_12, "Polars", "cudf version 26.06.00",
+        "github.com/parquet-go/parquet-go version 0.32.0(build )",
+    ],
+)  # fmt: skip
 def test_bounds_that_are_right_skip(tmp_path: Path, created_by: str) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(table([5, 7], s=["b", "d"]), path)
