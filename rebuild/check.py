@@ -54,7 +54,7 @@ from ..catalog.read.mirror import rebuild_command, repair_command
 from ..catalog.read.set_back import lost_bases
 from ..catalog.read.statistics import all_differences, table_statistics
 from ..errors import CorruptError, DatabaseNotFound, LakelogError, ObjectNotFound, UsageError
-from .copies import LOG, MIRROR, MISSING, Pair, names_of, read_pairs
+from .copies import LOG, MIRROR, MISSING, Pair, names_of, read_pairs, sizes_of
 from .findings import LEVELS, CheckReport, Finding, Level, Remedy, Severity, Subset
 
 if TYPE_CHECKING:
@@ -184,6 +184,7 @@ class _LogCheck:
     level: Level
     progress: Callable[[int], None]
     findings: list[Finding] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)  # of its objects, by key, as listed
     objects: int = 0
     files_seen: int = 0
     bytes_read: int = 0
@@ -236,7 +237,7 @@ class _LogCheck:
         """Reads every object of the log in both places, and replays the chain."""
         strange = "is no name of lakelog's: it is ignored"
         names = names_of(self.log, partial(self.report, "note", problem=strange))
-        self.is_gone = not names
+        self.is_gone, self.sizes = not names, sizes_of(self.log, names)
         newest = max((item.incarnation for item in names), default=0)
         in_log = {item.incarnation for item, places in names.items() if LOG in places}
         for incarnation in sorted({item.incarnation for item in names}):
@@ -267,7 +268,7 @@ class _LogCheck:
 
     def _read(self, keys: list[str]) -> list[Pair]:
         """Reads objects in both places."""
-        pairs = read_pairs(self.log.store, keys)
+        pairs = list(read_pairs(self.log.store, keys, self.sizes))
         self.objects += sum(copy.problem != MISSING for pair in pairs for copy in pair)
         self.progress(len(pairs))
         return pairs

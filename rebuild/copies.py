@@ -10,13 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..catalog.format.frame import FrameKind, decode_frame
+from ..catalog.format.frame import (
+    HEADER_BYTES,
+    MAX_OBJECT_BYTES,
+    FrameKind,
+    declared_bytes,
+    decode_frame,
+)
 from ..catalog.format.names import mirror_key, mirror_log_folder, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction, read_seal
-from ..errors import CorruptError, UnsupportedFeature
+from ..errors import CorruptError, ObjectNotFound, UnsupportedFeature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..catalog.format.names import LogObject
     from ..catalog.read.log_folder import LogFolder
@@ -26,8 +32,9 @@ if TYPE_CHECKING:
 
 MISSING: Final = "is missing"
 LOG, MIRROR = 0, 1  # the two places of an object
-MAX_OBJECT_BYTES: Final = 2 << 30  # no object of a log is larger
 _AT_ONCE: Final = 256
+_BYTES_AT_ONCE: Final = 128 << 20
+_LARGE_BYTES: Final = 16 << 20  # it costs little beside this to read the header first
 
 
 class ObjectCopy(NamedTuple):
@@ -68,46 +75,81 @@ def names_of(log: LogFolder, unknown: Callable[[str], None] = lambda key: None) 
     return found
 
 
+def sizes_of(log: LogFolder, names: Names) -> dict[str, int]:
+    """The sizes of objects as listed, by the keys of both places."""
+    found = {}
+    for item, sizes in names.items():
+        key = log.folder + item.name
+        found.update({(key, mirror_key(key))[place]: size for place, size in sizes.items()})
+    return found
+
+
 def read_items(log: LogFolder, names: Names, items: Sequence[LogObject]) -> Iterator[Pair]:
-    """Reads objects of a log by their names in both places, some at a time; what is too large for
-    one is damaged.
+    """Reads objects of a log by their names in both places, some at a time.
 
     Raises:
         UnsupportedFeature: A later version wrote one.
     Requests: As `read_pairs`.
     """
-    damaged = ObjectCopy(problem="is damaged: it is larger than any object of a log")
-    for low in range(0, len(items), _AT_ONCE):
-        some = items[low : low + _AT_ONCE]
-        large = {item for item in some if max(names[item].values()) > MAX_OBJECT_BYTES}
-        keys = [log.folder + item.name for item in some if item not in large]
-        pairs = iter(read_pairs(log.store, keys))
-        for item in some:
-            one, other = (damaged, damaged) if item in large else next(pairs)
-            newer = one.newer or other.newer
-            if newer is not None and one.body is None is other.body:
-                raise newer
-            yield one, other
+    sizes = sizes_of(log, names)
+    keys = [log.folder + item.name for item in items]
+    for one, other in read_pairs(log.store, keys, sizes):
+        newer = one.newer or other.newer
+        if newer is not None and one.body is None is other.body:
+            raise newer
+        yield one, other
 
 
-def read_pairs(store: Store, keys: Sequence[str]) -> list[Pair]:
-    """Reads objects of a log in both places. What can't be decoded is read a second time.
+def read_pairs(store: Store, keys: Sequence[str], sizes: Mapping[str, int]) -> Iterator[Pair]:
+    """Reads objects of a log in both places, some at a time. What can't be decoded is read a second
+    time; of what is large its first bytes are read before, and no more of what they say isn't one.
 
     Args:
         keys: Those of the log itself.
-    Requests: 2 GET an object; 1 more for each that can't be decoded.
+        sizes: By key, as listed; of what isn't listed it is not asked.
+    Requests: 2 GET an object; 1 more for each that can't be decoded, or is large.
     """
-    found: list[Pair] = []
-    for low in range(0, len(keys), _AT_ONCE):
-        own = keys[low : low + _AT_ONCE]
+    for own in _together(keys, sizes):
         places = [*own, *map(mirror_key, own)]
-        bodies = store.get_many(places)
+        damaged = {place: problem for place in places if (problem := _misfit(store, place, sizes))}
+        wanted = [place for place in places if place not in damaged]
+        bodies = dict(zip(wanted, store.get_many(wanted), strict=True))
         copies = [
-            _read_copy(store, place, key, body)
-            for place, key, body in zip(places, [*own, *own], bodies, strict=True)
+            ObjectCopy(problem=damaged[place])
+            if place in damaged
+            else _read_copy(store, place, key, bodies.pop(place))
+            for place, key in zip(places, [*own, *own], strict=True)
         ]
-        found += zip(copies[: len(own)], copies[len(own) :], strict=True)
-    return found
+        yield from zip(copies[: len(own)], copies[len(own) :], strict=True)
+
+
+def _together(keys: Sequence[str], sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """The keys of objects that are read at once."""
+    some: list[str] = []
+    total = 0
+    for key in keys:
+        size = min(sizes.get(key, 0) + sizes.get(mirror_key(key), 0), 2 * MAX_OBJECT_BYTES)
+        if some and (len(some) == _AT_ONCE or total + size > _BYTES_AT_ONCE):
+            yield some
+            some, total = [], 0
+        some.append(key)
+        total += size
+    if some:
+        yield some
+
+
+def _misfit(store: Store, place: str, sizes: Mapping[str, int]) -> str:
+    """What is wrong with the size of a large object; empty: nothing."""
+    size = sizes.get(place, 0)
+    if size > MAX_OBJECT_BYTES:
+        return f"is damaged: it has {size} bytes, more than any object of a log"
+    if size <= _LARGE_BYTES:
+        return ""
+    try:
+        said = declared_bytes(store.get(place, start=0, end=HEADER_BYTES))
+    except ObjectNotFound:
+        return ""
+    return "" if said == size else f"is damaged: it has {size} bytes, and its header says otherwise"
 
 
 def _read_copy(store: Store, place: str, key: str, body: bytes | None) -> ObjectCopy:

@@ -124,7 +124,7 @@ def _copy(catalog: Place, step: Finding, left: list[str]) -> int:
     own, target = step.object, LOG
     if step.object == mirror_key(source):
         own, target = source, MIRROR
-    (pair,) = read_pairs(catalog.store, [own])
+    (pair,) = read_pairs(catalog.store, [own], {})
     there, body = pair[target], pair[1 - target].body
     if there.body is not None and there.body == body:
         return 0  # somebody else was first

@@ -41,6 +41,7 @@ VERSION: Final = 1
 HEADER_BYTES: Final = 80
 MAX_MESSAGE_BYTES: Final = 8 << 20
 MAX_ATTACHMENT_BYTES: Final = 1 << 30
+MAX_OBJECT_BYTES: Final = HEADER_BYTES + MAX_MESSAGE_BYTES + MAX_ATTACHMENT_BYTES
 _HEAD = struct.Struct("<4sBBBBIIQ16sII")
 _COMPRESS_FROM: Final = 1024
 
@@ -112,6 +113,16 @@ def encode_frame(
     digest.update(stored)
     digest.update(attachments)
     return b"".join((head, digest.digest(), stored, attachments)), digest.digest()
+
+
+def declared_bytes(header: bytes) -> int:
+    """How long an object is that begins so, by its own word; -1 if it is no frame, or over the size
+    caps."""
+    if len(header) < HEADER_BYTES or not header.startswith(MAGIC):
+        return -1
+    _, _, _, _, _, stored, _, attached, *_ = _HEAD.unpack_from(header)
+    sane = stored <= MAX_MESSAGE_BYTES and attached <= MAX_ATTACHMENT_BYTES
+    return HEADER_BYTES + int(stored) + int(attached) if sane else -1
 
 
 def decode_frame(

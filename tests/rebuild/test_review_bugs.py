@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from lakelog.errors import ColumnsChanged, ConflictError, CorruptError
 from lakelog.rebuild import execute_rebuild, plan_rebuild
+from lakelog.rebuild.copies import read_pairs
 from rebuild_cases import item_of
 
 W, D = "EWR", "weather"
@@ -161,13 +162,16 @@ def test_many_rebuilds_of_a_log_that_is_whole_change_no_row(lake):
         lake.writer = catalog.writer(W, D, checkpoint_every=0)
 
 
-def test_a_huge_object_of_the_log_is_damage_and_not_read(lake, store, monkeypatch):
+@pytest.mark.parametrize("limit", ["MAX_OBJECT_BYTES", "_LARGE_BYTES"])
+def test_a_huge_object_of_the_log_is_damage_and_not_read(lake, store, monkeypatch, limit):
     """The adversary's seventh: readers tell of it with typed errors, and so does a plan."""
     lake.write(4)
     (key,) = [i.key for i in store.list(f"{BASE}transactions/") if item_of(i.key).revision == 1]
-    monkeypatch.setattr("lakelog.rebuild.copies.MAX_OBJECT_BYTES", 10_000)
+    monkeypatch.setattr(f"lakelog.rebuild.copies.{limit}", 10_000)
     store.delete([key])
     store.put(key, bytes(20_000))
+    (pair,) = read_pairs(store, [key], {key: 20_000})
+    assert "is damaged: it has 20000 bytes" in pair[0].problem
     with contextlib.suppress(CorruptError):
         lake.rows()
     lake.rebuild()
