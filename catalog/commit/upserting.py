@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import InvalidPredicate, SchemaConflict, TableNotFound, UsageError, some_names
+from ..data.evolution import Change
 from ..data.hidden import Bitmaps
 from ..data.key_rows import in_pieces
 from ..data.parquet import FILE_BYTES
@@ -28,12 +29,13 @@ from ..parallel import parallel
 from ..read.cut_tables import CutTables
 from ..read.delete_plan import parts_by_path
 from ..read.file_parts import projected
+from ..read.keys import table_key
 from ..read.row_filter import row_filter
 from ..read.scan_request import kept_files
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
 from .base_transaction import Upserted
-from .deleting import Deleting, Rows
+from .deleting import Deleting, Rows, readable_states
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -208,18 +210,21 @@ class Upserting(Deleting):
 
         Args:
             data, partition, partition_by, file_bytes, bloom: As for `write`.
-            key: Names of columns; the table's key if not given.
+            key: Names of columns; the table's key if not given: that of this log, else that of the
+                other logs of the database, which this one then gives the table, too.
             clock: As for `write`. If not given, it is above those of all files of the table in this
                 log: where the table has a key, perhaps by another log, older rows would hide these.
         Raises:
             UsageError: There is no key, or the data has no such columns; or without the table's key
                 this transaction has added files to the table. Nothing was written.
+            SchemaConflict: Other logs give the table different keys. Nothing was written.
             InvalidSchema: A type that no key can have, or a null in a column of the key. Nothing
                 was written.
             Else as `write` and `delete`.
         Requests: Those of `write`; 1 LIST, and 1 GET for each new transaction; 1 GET for each piece
             of a checkpoint that holds files of the table, the first time. On a table without the
-            key those of `delete` by rows, too.
+            key those of `delete` by rows, too. Where no key is given and this log has none, those
+            of `other_states`.
         """
         with self._intent.asking():
             return self._upsert(
@@ -237,21 +242,23 @@ class Upserting(Deleting):
         clock: tuple[int, int] | None,
         **options: Any,
     ) -> Upserted:
-        from ..data.dataframes import to_batches
-
         self._check_open("row_delta")
         self._session.refuse_fenced()
         table = value_of(table)
         escape_name(table, "table")
         self._session.ask_anew(lambda _: None)  # another may have given the table its key
-        own = self._key_of(table)
+        own, taken_over = self._key_of(table), ()
+        if key is None and not own:
+            own = taken_over = table_key(readable_states(self._session), table)
         names = _names(key, own, table)
-        schema, batches = to_batches(data)
+        schema, batches = self._rows(table, data, fits=True)
         rows = pa.Table.from_batches(list(batches), schema)
         rows = _newest(rows, _checked(rows, names, table))
         clock = clock or self._newer(table)
         if set(names) == set(own):
             paths = self.write(table, rows, partition, clock=clock, **options)
+            if taken_over:
+                self._evolve(table, Change(key=taken_over))
             return Upserted(rows.num_rows, None, 0, 0, tuple(paths))
         self._intent.refuse_begun(table)
         if table in self._added.values():
@@ -325,9 +332,10 @@ def _names(key: Any, own: tuple[str, ...], table: str) -> list[str]:
     if key is None:
         if not own:
             raise UsageError(
-                f"Table {table!r} has no key in this log",
+                f"No log of the database gives table {table!r} a key",
                 key=table,
-                hint="Give key=[...], or give the table one: tx.evolve(table, key=[...])",
+                hint="Give key=[...], or give the table one: "
+                "catalog.evolve(database, table, key=[...])",
             )
         return list(own)
     given = [] if isinstance(key, str) else [value_of(name) for name in key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from lakelog import open_catalog
+from lakelog import Catalog, open_catalog
 from lakelog.errors import (
     InvalidSchema,
     OperationInvalid,
@@ -12,6 +12,8 @@ from lakelog.errors import (
     SchemaConflict,
     UsageError,
 )
+from lakelog.store import open_store
+from lakelog.testing.counting import CountingStore
 
 
 @pytest.fixture
@@ -205,3 +207,51 @@ def test_new_rows_are_newer_where_another_log_gives_the_key(catalog, how):
         else:
             tx.row_delta("t", rows([1], ["A"]), "id = 1")
     assert read(catalog) == [(1, "A"), (2, "b"), (3, "c")]
+
+
+def test_a_new_writer_takes_over_the_key_of_the_others(tmp_path):
+    counting = CountingStore(open_store(str(tmp_path / "lake")))
+    catalog = Catalog(counting)
+    with catalog.writer("a", "db") as a:
+        write(a, rows([1, 2], ["a", "a"]))
+        with a.transaction() as tx:
+            tx.evolve("t", key=["id"])
+    with catalog.writer("b", "db") as b:
+        with pytest.raises(UsageError, match=r"has no column 'id'"), b.transaction() as tx:
+            tx.upsert("t", pa.table({"v": ["x"]}))
+        with b.transaction() as tx:
+            assert tx.upsert("t", rows([2, 3], ["b", "b"])).replaced is None
+        assert read(catalog) == [(1, "a"), (2, "b"), (3, "b")]
+        counting.reset()
+        with b.transaction() as tx:
+            tx.upsert("t", rows([3], ["c"]))
+        assert counting.counts["list"] <= 1  # it is in this log now
+    definitions = [state.definitions.of("t") for state in catalog.snapshot("db")._states]
+    assert [one.key for one in definitions] == [("id",), ("id",)]
+    assert read(catalog) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_it_is_so_where_this_log_knows_the_table_without_a_key(catalog):
+    with catalog.writer("a", "db") as a, catalog.writer("b", "db") as b:
+        write(a, rows([1], ["a"]))
+        write(b, rows([2], ["b"]))
+        with a.transaction() as tx:
+            tx.evolve("t", key=["id"])
+        with b.transaction() as tx:
+            tx.upsert("t", rows([1, 2], ["B", "B"]))
+    assert read(catalog) == [(1, "B"), (2, "B")]
+
+
+def test_keys_that_contradict_each_other_are_refused_with_the_writers(catalog):
+    for writer, key in (("a", ["id"]), ("b", ["v"])):
+        with catalog.writer(writer, "db") as one, one.transaction() as tx:
+            tx.write("t", rows([1], [writer]))
+            tx.evolve("t", key=key)
+    with (
+        catalog.writer("c", "db") as c,
+        pytest.raises(SchemaConflict, match=r"\(id\) in the log of 'a' and \(v\) in that of 'b'"),
+        c.transaction() as tx,
+    ):
+        tx.upsert("t", rows([2], ["c"]))
+    with catalog.writer("c", "db") as c, c.transaction() as tx:
+        assert tx.upsert("t", rows([2], ["c"]), key=["id"]).rows == 1
