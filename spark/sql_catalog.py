@@ -14,15 +14,14 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from ..catalog.data.partitioned import check_type
+from ..catalog.data.partitioned import can_partition
 from ..catalog.format import compute as pc
 from ..catalog.format.columns import numbers
-from ..catalog.format.names import parse_partition
+from ..catalog.log.partitioning import columns_of
 from ..catalog.read.points_in_time import point_in_time
 from ..errors import (
     DatabaseNotFound,
     InvalidName,
-    InvalidSchema,
     LakelogError,
     NotACatalog,
     SparkUnsupported,
@@ -287,7 +286,7 @@ class _Answers(JavaBiFunction):
             schema = arrow_schema(rows.schema)
             columns = insert_partitions(self._catalog, database, table, own, schema)
 
-        def put(partition_by: list[str] | None) -> None:
+        def put(partition_by: list[str]) -> None:
             write(
                 rows, self._catalog.url, database, table, writer=own, mode=mode,
                 partition_by=partition_by, storage_options=self._access.storage_options,
@@ -295,11 +294,11 @@ class _Answers(JavaBiFunction):
             )  # fmt: skip
 
         try:
-            put(columns or None)
+            put(columns)
         except UsageError as error:
             if by or not columns or type(error) not in (InvalidName, UsageError):
                 raise
-            put(None)  # values that make no names, or too many: nobody asked for partitions
+            put([])  # values that make no names, or too many: nobody asked for partitions
         return ("done",)
 
     def _change(self, query: Any, *words: str) -> tuple[Any, ...]:
@@ -385,16 +384,5 @@ def insert_partitions(
             if newest is None or found > newest:
                 newest = found
                 name = rows.column("partition")[int(clocks.argmax())].as_py()
-    columns = list(parse_partition(name))
-    is_told = bool(name) and len(columns) == name.count("/") + 1
-    return columns if is_told and all(_makes_names(column, schema) for column in columns) else []
-
-
-def _makes_names(column: str, schema: pa.Schema) -> bool:
-    if schema.names.count(column) != 1:
-        return False
-    try:
-        check_type(schema.field(column))
-    except InvalidSchema:
-        return False
-    return True
+    columns = list(columns_of(name))
+    return columns if all(can_partition(column, schema) for column in columns) else []

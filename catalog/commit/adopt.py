@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from ...errors import (
     CorruptObject,
     FileNotLive,
@@ -51,8 +53,6 @@ if TYPE_CHECKING:
         Iterator,
         Mapping,
     )
-
-    import pyarrow as pa
 
     from ...store import Store
     from ..data.footers.parse import ParsedFooter
@@ -439,8 +439,9 @@ def adopted(
     from ..data.partitioned import tell_values
 
     fit, with_these = partial(columns.fit, table, checked=refuses), own.copy()
+    strict = own.not_null(table)
     found = {
-        brought: _fitted(encoded, fit) if brought[0] else encoded
+        brought: _fitted(encoded, fit, strict) if brought[0] else encoded
         for brought, encoded in taken.schemas.items()
     }
     if refuses:
@@ -454,9 +455,18 @@ def adopted(
     return {encoded.fingerprint: encoded for encoded in found.values()}, with_these
 
 
-def _fitted(encoded: EncodedSchema, fit: Callable[[pa.Schema], pa.Schema]) -> EncodedSchema:
+def _fitted(
+    encoded: EncodedSchema, fit: Callable[[pa.Schema], pa.Schema], strict: Collection[str]
+) -> EncodedSchema:
+    """A file's schema as the table has it. What the file says can't be null declares nothing of the
+    table, which has its own columns of that kind (`strict`)."""
     schema = decode_schema(encoded.message)
-    return encode_schema(fit(schema), by_partition=partition_columns(schema))
+    told = partition_columns(schema)
+    fields = [
+        each.with_nullable(each.nullable or each.name not in strict or each.name in told)
+        for each in fit(schema)
+    ]
+    return encode_schema(pa.schema(fields), by_partition=told)
 
 
 def read_spots(session: Session, spots: Sequence[Spot]) -> Iterator[ParsedFooter | InvalidParquet]:
@@ -523,6 +533,7 @@ def _refuse_conflicts(
     for brought, encoded in found.items():
         try:
             own.refuse_conflict(table, encoded)
+            own.refuse_nullable(table, encoded)
             own.learn(table, encoded)
         except SchemaConflict as error:
             first = first or error

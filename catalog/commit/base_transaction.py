@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import pyarrow as pa
 
-from ...errors import ClockError, ConflictError, LakelogError, UsageError
+from ...errors import ClockError, ConflictError, LakelogError, SchemaConflict, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name
 from ..log.build import schema_actions
@@ -28,10 +28,10 @@ from .arguments import check_clock
 from .columns import Columns, fitted
 from .data_files import KeyMarks, Uploads, footer_of, path_of_data, put_data, removals
 from .operation_guard import MessageSize, OperationGuard, rows_lost
-from .schema_compatibility import OwnSchemas, check_on_conflict
+from .schema_compatibility import OwnSchemas, as_whole, check_on_conflict, hold_not_null
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from ..data.evolution import Change
@@ -145,6 +145,7 @@ class BaseTransaction:
         self._message_size = MessageSize(intent.member())
         self._locations: set[str] = set()  # that it names, or the log does
         self._files = 0
+        self._partitionings: dict[str, tuple[str, ...]] = {}  # of tables that it has split itself
         self._uploads = Uploads(partial(put_data, session), in_background=session.in_background)
         self._closed = False
         self._sent = False
@@ -178,13 +179,15 @@ class BaseTransaction:
             partition: Any name; empty for none. A `/` in it makes folders.
             partition_by: Columns by whose values the rows are split, in the place of `partition`:
                 each combination has files of its own, in a partition like `year=2026/month=11`
-                (docs/writing.md, "Partitions"). The columns stay in the files.
+                (docs/writing.md, "Partitions"). The columns stay in the files. With neither, rows
+                are split as those are that the table has in this log; `[]` splits nothing.
             clock: Logical clock of the first and the last row; the writer's own time in µs if not
                 given.
             file_bytes: A file is closed once it is about so large.
             on_conflict: Whether data is refused whose types have no common type with those that the
                 table has in this log (as far as this writer has seen it), or written all the same:
-                then nobody can read the table as a whole.
+                then nobody can read the table as a whole. Likewise nulls in a column that the table
+                declares not null: it takes them from then on.
             bloom: Columns that get bloom filters: see docs/reading.md.
         Returns:
             Paths of the new files, relative to `<writer>/<database>/`. Data without rows makes no
@@ -203,19 +206,19 @@ class BaseTransaction:
             if one of them is in conflict with the data, 1 GET for each piece of a checkpoint that
             holds files of the table; before it is refused 1 LIST and 1 GET for each new commit.
         """
-        from ..data.dataframes import to_batches
-        from ..data.partitioned import check_partition_by, partitions
+        from ..data.partitioned import partitions
 
         self._check_open("append")
         self._session.refuse_fenced()
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
-        schema, batches = to_batches(data)
-        by = check_partition_by(partition_by, schema, partition)
         refuses = check_on_conflict(on_conflict)
+        schema, batches = self._rows(table, data, fits=refuses)
+        by = self._split_by(table, schema, partition, partition_by)
         schema, encoded_schema = fitted(self._columns, self._own, table, schema, refuses=refuses)
         if refuses:
             batches = self._own.refuse_misfits(table, schema, data, batches)
+        batches = hold_not_null(schema, data, batches, table)
         first, last = check_clock(clock or self._session.clock())
         meta = footer_of(self._session, self._intent, self._base, table, schema, (first, last))
         meta = replace(meta, partition=partition, **self._removals())
@@ -246,6 +249,41 @@ class BaseTransaction:
         paths = [action.add.path for action in adds]
         self._added.update(dict.fromkeys(paths, table))
         return paths
+
+    def _rows(
+        self, table: str, data: Any, *, fits: bool
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """`to_batches`; if it is to fit the table, floats become integers where types conflict
+        else. Raises as `as_whole`."""
+        from ..data.dataframes import to_batches
+
+        schema, batches = to_batches(data)
+        wanted = self._own.with_integers(table, schema) if fits else schema
+        if wanted is schema:
+            return schema, batches
+        try:
+            fitted(self._columns, self._own, table, schema, refuses=True)
+        except SchemaConflict:
+            return wanted, as_whole(wanted, data, batches, table)
+        return schema, batches
+
+    def _split_by(
+        self, table: str, schema: pa.Schema, partition: str, partition_by: Sequence[str] | None
+    ) -> list[str]:
+        """The columns by which data is split: those given, else those of the table, if the data has
+        them all. Raises as `check_partition_by`."""
+        from ..data.partitioned import can_partition, check_partition_by
+
+        if partition_by is not None or partition != "":
+            by = check_partition_by(partition_by, schema, partition)
+        else:
+            names = self._partitionings.get(table) or self._session.partitioning(table)
+            by = list(self._columns.now_called(table, names)) if names else []
+            if not all(can_partition(name, schema) for name in by):
+                by = []
+        if by:
+            self._partitionings[table] = tuple(by)
+        return by
 
     def _written(
         self, table: str, schema: pa.Schema, rows: Counted, partition: str, **options: Any

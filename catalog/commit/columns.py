@@ -14,7 +14,7 @@ from ...errors import SchemaConflict, TableNotFound
 from ..data.evolution import evolved
 from ..data.unify import FileSchema, agreed, fits, shown
 from ..format.definitions import decode_definition
-from ..format.schema import decode_log_schema, encode_schema, with_column_id
+from ..format.schema import decode_log_schema, described, encode_schema, with_column_id
 from ..log.column_ids import ids_in
 from ..log.definitions import definition_actions
 from ..log.lookup import schemas_with
@@ -82,6 +82,11 @@ class Columns:
             self._last.setdefault(table, found.last)
             self._ids[table] = found.with_schemas(self._own(table))
         return self._ids[table]
+
+    def now_called(self, table: str, names: Sequence[str]) -> list[str]:
+        """What columns of a table are called now, by what files call them."""
+        former = self._ids_of(table).former
+        return [former.get(name) or name for name in names]
 
     def _own(self, table: str) -> list[bytes]:
         """The schemas that this transaction names."""
@@ -220,12 +225,17 @@ def fitted(
     """Returns the columns of data as those that a table has.
 
     Args:
-        refuses: Refuse types that the table's don't hold, or that make it unreadable.
+        refuses: Refuse types that the table's don't hold, or that make it unreadable, and hold to
+            the columns that it declares not null.
+    Returns:
+        The schema of the files, with the data's own metadata; and as the log keeps it.
     Raises:
-        SchemaConflict: There are some; or columns were dropped, or renamed.
+        SchemaConflict: There are some; or columns were dropped, or renamed, or are lacking.
     """
     found = columns.fit(table, schema, checked=refuses)
+    if refuses:
+        found = own.with_not_null(table, found)
     encoded = encode_schema(found)
     if refuses:
         own.refuse_conflict(table, encoded)
-    return found, encoded
+    return described(found, schema), encoded

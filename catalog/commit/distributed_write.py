@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from ...errors import LakelogError, ObjectExists, OperationInvalid, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name, parse_data_file
@@ -22,12 +24,10 @@ from .columns import fitted
 from .data_files import KeyMarks, Uploads, footer_of, path_of_data, put_data, refuse_taken
 from .inputs import Counted, within
 from .operation_guard import rows_lost
-from .schema_compatibility import refuse_misfits, time_columns
+from .schema_compatibility import hold_not_null, refuse_misfits, time_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    import pyarrow as pa
 
     from ...store import Capabilities, Store
     from ..data.unify import Shown
@@ -138,7 +138,7 @@ def _checked(share: Share, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     from ..data.dataframes import with_texts
 
     table, times = share.meta.table, share.times
-    batches = with_texts(batches)
+    batches = hold_not_null(share.meta.schema, None, with_texts(batches), table)
     if times is not None:
         batches = refuse_misfits(batches, lambda _: times, table)
     if share.where is None or share.columns is None or share.shows is None:
@@ -246,7 +246,6 @@ class Sharing:
     ) -> None:
         from ..data.dataframes import to_batches
         from ..data.parquet import check_bloom
-        from ..data.partitioned import check_partition_by
 
         self._tx, self._table, self._where = tx, value_of(table), where
         escape_name(self._table, "table")
@@ -254,7 +253,8 @@ class Sharing:
         tx._check_open(self._operation)
         tx._session.refuse_fenced()
         schema, _ = to_batches(schema.empty_table())
-        by = check_partition_by(partition_by, schema)
+        schema = pa.schema([field.with_nullable(True) for field in schema])  # Spark infers "not"
+        by = tx._split_by(self._table, schema, "", partition_by)
         check_bloom(bloom, schema)
         shows = tx._shows(self._table, schema, checked=True)
         self._inputs = self._take_out(shows.schema) if overwrite else None

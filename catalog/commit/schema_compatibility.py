@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import CorruptObject, SchemaConflict, UsageError
+from ...errors import CorruptObject, InvalidSchema, SchemaConflict, UsageError
 from ..data.unify import FileSchema, only, shown, unify
 from ..format import compute as pc
 from ..format.columns import column
-from ..format.schema import decode_schema
+from ..format.schema import common_type, decode_schema, widen
 from ..log.files import Files
 from ..log.lookup import schemas_with
 
@@ -84,6 +84,99 @@ def _misfit(batch: pa.RecordBatch, target: pa.Schema) -> pa.Field | None:
         except pa.ArrowInvalid:
             return wanted
     return None
+
+
+# --- Columns that hold no null --------------------------------------------------------------------
+
+
+def hold_not_null(
+    schema: pa.Schema, data: Any, batches: Iterator[pa.RecordBatch], table: str
+) -> Iterator[pa.RecordBatch]:
+    """Refuse nulls in columns that a schema declares not null.
+
+    Args:
+        schema: That the files will have.
+        data: What was given, as far as it can be looked at before it is written.
+        batches: The same, to be read once.
+    Returns:
+        The batches, of this schema.
+    Raises:
+        InvalidSchema: There is a null where the data itself declares that there is none; of a
+            stream perhaps only while its batches are read.
+        SchemaConflict: There is one where the table does; likewise.
+    """
+    names = [field.name for field in schema if not field.nullable]
+    if not names:
+        return batches
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        _refuse_nulls(data, names, table)
+    return _without_nulls(schema, batches, names, table)
+
+
+def _without_nulls(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], names: Sequence[str], table: str
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        _refuse_nulls(batch, names, table)
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _refuse_nulls(rows: pa.Table | pa.RecordBatch, names: Sequence[str], table: str) -> None:
+    for name in names:
+        count = rows.column(name).null_count
+        if not count:
+            continue
+        own = not rows.schema.field(name).nullable
+        raise (InvalidSchema if own else SchemaConflict)(
+            f"Column {name!r} of table {table!r} is declared not null, and the data has null in it "
+            f"({count:,} of {rows.num_rows:,} rows)",
+            key=name,
+            hint="Nothing of this write becomes visible. Fill them, or leave them out. "
+            + ("Or declare it nullable" if own else _NULLS),
+        )
+
+
+_NULLS: Final = (
+    "For the table to take nulls from now on, write a column that is declared nullable with "
+    "on_conflict='allow' (tx.write or tx.add)"
+)
+
+
+# --- Whole numbers written as doubles, into a column of integers ----------------------------------
+
+
+def as_whole(
+    schema: pa.Schema, data: Any, batches: Iterator[pa.RecordBatch], table: str
+) -> Iterator[pa.RecordBatch]:
+    """The batches with columns of floats as the integers that a schema has.
+
+    Raises:
+        SchemaConflict: A value isn't whole, or out of range; of a stream perhaps only while its
+            batches are read.
+    """
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        kinds = {each.name: each.type for each in schema if pa.types.is_integer(each.type)}
+        for name, kind in kinds.items():
+            _whole(data.column(name), name, kind, table)
+    for batch in batches:
+        columns = [
+            column if column.type.equals(each.type) else _whole(column, each.name, each.type, table)
+            for column, each in zip(batch.columns, schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _whole(values: Any, name: str, kind: pa.DataType, table: str) -> Any:
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise SchemaConflict(
+            f"Column {name!r} of table {table!r} is {kind}, and the data holds a number that it "
+            f"can't hold: {error!s:.80}",
+            key=name,
+            hint="Nothing of this write becomes visible. Round the values, or write them under "
+            "another name, as a new column",
+        ) from error
 
 
 # --- Schemas --------------------------------------------------------------------------------------
@@ -182,6 +275,36 @@ class UnitedSchemas:
         self._writer = writer
         self._united: dict[tuple[str, bytes], Set[bytes]] = {}
         self._live: dict[tuple[str, bytes], _Live] = {}
+        self._not_null: dict[tuple[str, bytes], tuple[Set[bytes], frozenset[str]]] = {}
+
+    def not_null(self, state: State, own: Own) -> frozenset[str]:
+        """The columns that all schemas of a table declare not null, as far as the log knows it."""
+        known = schemas_with(state, [own.table])
+        names = {*own.written, *known.fingerprints_of(own.table)}
+        kept = self._not_null.get(own.place)
+        if kept is None or kept[0] != names:
+            items = self._decoded(known.of_table(own.table), own)
+            items += [self._item(one, own) for one in own.written.values()]
+            strict = [{one.name for one in item.schema if not one.nullable} for item in items]
+            kept = names, frozenset(set.intersection(*strict) if strict else ())
+            self._not_null[own.place] = kept
+        return kept[1]
+
+    def integers(self, state: State, own: Own, schema: pa.Schema) -> dict[str, pa.DataType]:
+        """The columns of floats in data that are integers in all schemas of a table, of a type that
+        has none in common with theirs."""
+        floats = [each for each in schema if pa.types.is_floating(each.type)]
+        if not floats:
+            return {}
+        items = self._decoded(schemas_with(state, [own.table]).of_table(own.table), own)
+        items += [self._item(one, own) for one in own.written.values()]
+        found = {}
+        for each in floats:
+            kinds = [i.schema.field(each.name).type for i in items if each.name in i.schema.names]
+            kind = common_type(kinds) if kinds else None
+            if kind is not None and pa.types.is_integer(kind) and widen(kind, each.type) is None:
+                found[each.name] = kind
+        return found
 
     def check(
         self, state: State, own: Own, fingerprint: bytes, schema: pa.Schema, *, empty: bool
@@ -327,6 +450,47 @@ class OwnSchemas:
         self._ask(lambda united, state: united.check(state, own, fingerprint, schema, empty=empty))
         if not empty:
             self._sound.add((own.place, fingerprint))
+
+    def with_integers(self, table: str, schema: pa.Schema) -> pa.Schema:
+        """The columns of data, floats as integers where the table has these; the same schema if
+        there are none."""
+        own = self._own(table)
+        kinds = self._ask(lambda united, state: united.integers(state, own, schema))
+        fields = [each.with_type(kinds.get(each.name, each.type)) for each in schema]
+        return pa.schema(fields, schema.metadata) if kinds else schema
+
+    def not_null(self, table: str) -> frozenset[str]:
+        """The columns that a table declares not null."""
+        own = self._own(table)
+        names: frozenset[str] = self._ask(lambda united, state: united.not_null(state, own))
+        return names
+
+    def refuse_nullable(self, table: str, encoded: EncodedSchema) -> None:
+        """Raises `SchemaConflict` if files of a schema may hold null, or lack a column, where the
+        table declares it not null."""
+        schema = decode_schema(encoded.message)
+        for name in sorted(self.not_null(table)):
+            if name not in schema.names or schema.field(name).nullable:
+                what = "may hold null there" if name in schema.names else "lacks it"
+                raise SchemaConflict(
+                    f"column {name!r} of table {table!r} is declared not null, and the file {what}",
+                    key=name,
+                    hint=f"Nothing was added. Write its rows (tx.write). {_NULLS}",
+                )
+
+    def with_not_null(self, table: str, schema: pa.Schema, *, refuses: bool = True) -> pa.Schema:
+        """The columns of data, of which those are not null that the table has so. Raises
+        `SchemaConflict` if it has one that the data lacks; not if it only `refuses` nulls."""
+        names = self.not_null(table)
+        lacking = sorted(names.difference(schema.names))
+        if lacking and refuses:
+            raise SchemaConflict(
+                f"Column {lacking[0]!r} of table {table!r} is declared not null, and the data "
+                "lacks it",
+                key=lacking[0],
+                hint=f"Nothing was written. Give the data this column. {_NULLS}",
+            )
+        return pa.schema([f.with_nullable(False) if f.name in names else f for f in schema])
 
     def refuse_misfits(
         self, table: str, schema: pa.Schema, data: Any, batches: Iterator[pa.RecordBatch]

@@ -34,6 +34,7 @@ from ..log.build import Intent, forget_action, identity_action
 from ..log.column_ids import forgotten_ids
 from ..log.lookup import files_with, schemas_with
 from ..log.outcomes import CommitInfo
+from ..log.partitioning import Partitionings
 from ..nesting import refuse_nested
 from ..read.log_reader import LogReader
 from ..read.mirror import goes_further, refuse_lost_end, refuse_lost_log
@@ -232,6 +233,7 @@ class Session:
         )
         self._queue = CommitQueue(self._commit_all)
         self._united = UnitedSchemas(self.writer_id)
+        self._partitionings = Partitionings()
         self._guard = threading.Lock()  # the committer's state, against other threads
         self._clock_us = state.committed_at_us  # where an opening before this one has been
         self._closed = False
@@ -451,6 +453,11 @@ class Session:
     def ask_united(self, asked: Callable[[UnitedSchemas, State], _T]) -> _T:
         """What is asked of the schemas of the newest state that is known; see `UnitedSchemas`."""
         return self.ask(lambda state: asked(self._united, state))
+
+    def partitioning(self, table: str) -> tuple[str, ...]:
+        """The columns by which a table is partitioned in the newest state that is known; none if it
+        isn't. Requests: those of `Partitionings.of`."""
+        return self.ask(lambda state: self._partitionings.of(state, table))
 
     def ask(self, asked: Callable[[State], _T]) -> _T:
         """What the newest state that is known says. If it can't be read, others may have gone on

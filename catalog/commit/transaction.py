@@ -156,15 +156,14 @@ class Transaction(Updating):
         Requests: those of `Snapshot.files` with `where`, 1 or more GET for each file that is read;
             1 PUT a file; 1 LIST for each other writer, which may give the table a key.
         """
-        from ..data.dataframes import to_batches
         from .inputs import overwritten
 
         self._check_open("overwrite")
         self._session.refuse_fenced()
         table, partition = value_of(table), value_of(partition)
         escape_name(table, "table")
-        schema, batches = to_batches(data)
         refuses = check_on_conflict(on_conflict)
+        schema, batches = self._rows(table, data, fits=refuses and where is not None)
         self._refuse_keyed(table)
 
         shows = self._shows(table, schema, checked=refuses)
@@ -177,8 +176,9 @@ class Transaction(Updating):
         with self._operation_guard.doing("overwrite", table):
             self._begin(table, found)
             paths = self._written(
-                table, schema, incoming, partition or "", partition_by=partition_by, clock=clock,
-                file_bytes=file_bytes, on_conflict=on_conflict, bloom=bloom,
+                table, schema, incoming, partition or "",
+                partition_by=() if partition == "" and partition_by is None else partition_by,
+                clock=clock, file_bytes=file_bytes, on_conflict=on_conflict, bloom=bloom,
             )  # fmt: skip
             again, kept = self._keep_rest(table, found, file_bytes=file_bytes, bloom=bloom)
         return self._overwritten(found, where, Replaced(paths, again, [], incoming.rows, 0, kept))
@@ -321,6 +321,8 @@ class Transaction(Updating):
         """Write rows of a group anew; no file, and no schema, if there are none."""
         if not rows.any():
             return []
+        if not group.partition:
+            options["partition_by"] = ()
         return self._written(
             table, group.schema, rows, group.partition, clock=group.clock, on_conflict="allow",
             **options,

@@ -6,7 +6,7 @@ Source: docs/changing.md, "Updates".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ from ..data.unify import unify
 from ..format import compute as pc
 from ..format import deletes as form
 from ..format.columns import array, column, one_chunk
-from ..format.names import escape_name, parse_partition
+from ..format.names import escape_name
 from ..log.build import Claim, require_actions
+from ..log.partitioning import columns_of
 from ..read.delete_plan import cut_with, judged, meets, parts_by_path
 from ..read.file_order import by_commit
 from ..read.row_filter import row_filter
@@ -136,6 +137,7 @@ class Updating(Upserting):
             return plan_update(state, others, table, values, where)
 
         plan = self._session.ask_anew(planned)
+        plan = replace(plan, written=self._own.with_not_null(table, plan.written, refuses=False))
         assigned = Assigned(values, plan.schema)
         clock = _clock_above(plan, table, self._session.clock())
         rows = 0
@@ -241,10 +243,10 @@ def _groups(store: Any, plan: UpdatePlan, table: str) -> dict[str, _Group]:
 
 def _moved(partition: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """How rows are written whose partition's name tells of columns that get other values."""
-    told = list(parse_partition(partition)) if partition else []
-    if set(told).isdisjoint(values) or len(told) != partition.count("/") + 1:
-        return {}
-    return {"partition": "", "partition_by": told}
+    if not partition:
+        return {"partition_by": ()}
+    told = columns_of(partition)
+    return {} if set(told).isdisjoint(values) else {"partition": "", "partition_by": told}
 
 
 def _clock_above(plan: UpdatePlan, table: str, now: tuple[int, int]) -> tuple[int, int] | None:

@@ -43,7 +43,8 @@ def to_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """
     schema, batches = _arrow(data)
     check_depth(schema)
-    plain = pa.schema([field.with_type(as_stored(field.type)) for field in schema])
+    fields = [field.with_type(as_stored(field.type)) for field in schema]
+    plain = pa.schema(fields, schema.metadata)
     check_writable(plain)
     check_zones(plain)
     batches = _checked(batches, schema)

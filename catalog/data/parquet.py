@@ -168,6 +168,9 @@ def primitive_leaves(metadata: Any, schema: pa.Schema) -> list[tuple[int, int, p
     return found
 
 
+_UNFIT: Final = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid)
+
+
 def encode_files(
     batches: Iterator[pa.RecordBatch],
     schema: pa.Schema,
@@ -233,9 +236,13 @@ def encode_files(
                         break
                 own = replace(meta, number=number, floats=encode_floats(told))
                 writer.add_key_value_metadata(encode_footer(own, encoded) | FLOATS)
-        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        except (*_UNFIT, RuntimeError) as error:
+            # Closing a writer that has failed raises an error of its own.
+            why = error if isinstance(error, _UNFIT) else error.__context__
+            if not isinstance(why, _UNFIT):
+                raise
             raise InvalidSchema(
-                f"Parquet can't hold this data: {error}", hint="Cast the column first"
+                f"Parquet can't hold this data: {why}", hint="Cast the column first"
             ) from error
         body = sink.getvalue()
         facts = file_facts(collected[0], schema, body.size, fingerprint=encoded.fingerprint)

@@ -66,6 +66,17 @@ def check_partition_by(names: Any, schema: pa.Schema, partition: str = "") -> li
     return found
 
 
+def can_partition(name: str, schema: pa.Schema) -> bool:
+    """Whether data has a column, and its values make names."""
+    if schema.names.count(name) != 1:
+        return False
+    try:
+        check_type(schema.field(name))
+    except InvalidSchema:
+        return False
+    return True
+
+
 def check_columns(names: Any) -> list[str]:
     """A list of names, each once.
 
@@ -134,8 +145,8 @@ def partitions(
             raise UsageError(
                 f"The data has more than {MAX_PARTITIONS:,} partitions by {', '.join(by)}",
                 key=by[-1],
-                hint="Nothing of this write becomes visible. Partition by less: statistics skip "
-                "files by every column",
+                hint="Nothing of this write becomes visible. Partition by less, or by nothing: "
+                "statistics skip files by every column",
             )
         if sum(sizes.values()) > limit:
             for name in sorted(held, key=sizes.__getitem__, reverse=True):

@@ -224,7 +224,8 @@ def _projected(batch: pa.RecordBatch, part: FilePart, target: Projection) -> pa.
             f"{part.key} holds a value that is beyond its column's type in this cut: {error}",
             key=part.key,
             hint="The file is sound, and others of the table have a finer unit of time. Rewrite "
-            "one side with the other's type, or read without the column: columns=",
+            "one side with the other's type; or read other columns (columns=), or the files of "
+            "one writer (writer=)",
         ) from error
 
 

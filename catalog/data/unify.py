@@ -95,15 +95,16 @@ def shown(own: pa.Schema, definition: Definition | None) -> Shown:
     stored: dict[str, str] = {}
     for declared in definition.schema:
         name, kind, number = declared.name, declared.type, column_id(declared)
+        nullable = True
         if number in names:
             stored[name] = names[number]
-            held = own.field(stored[name]).type
+            held, nullable = own.field(stored[name]).type, own.field(stored[name]).nullable
             # Never cast with loss: what doesn't fit shows as it is, and conflicts.
             kind = kind if fits(held, kind) else held
-        fields.append(column_of(name, kind, number))
+        fields.append(column_of(name, kind, number, nullable=nullable))
     for each in own:
         if column_id(each) > definition.last_id and each.name not in definition.schema.names:
-            fields.append(column_of(each.name, each.type, column_id(each)))
+            fields.append(column_of(each.name, each.type, column_id(each), nullable=each.nullable))
             stored[each.name] = each.name
     lacking = {name: value for name, value in definition.defaults.items() if name not in stored}
     return Shown(own, pa.schema(fields), stored, lacking, definition.name)

@@ -65,9 +65,41 @@ def column_id(field: pa.Field) -> int:
     return number if number <= MAX_COLUMN_ID and str(number).encode() == text else 0
 
 
-def column_of(name: str, kind: pa.DataType, number: int) -> pa.Field:
+def column_of(name: str, kind: pa.DataType, number: int, *, nullable: bool = True) -> pa.Field:
     """A column with an id; 0: without."""
-    return pa.field(name, kind, metadata={COLUMN_ID: str(number)} if number else None)
+    return pa.field(name, kind, nullable, {COLUMN_ID: str(number)} if number else None)
+
+
+def described(found: pa.Schema, data: pa.Schema) -> pa.Schema:
+    """The schema that the files of data have: its own metadata, too, goes into their footers.
+
+    Args:
+        found: The columns of `data`, with their ids.
+    Raises:
+        InvalidSchema: More metadata than a footer should have.
+    """
+    fields = []
+    for field, given in zip(found, data, strict=True):
+        notes = _notes(given.metadata) | (field.metadata or {})
+        fields.append(field.with_metadata(notes or None))
+    size = sum(len(k) + len(v) for each in (data, *data) for k, v in _notes(each.metadata).items())
+    if size > _MOST_NOTES:
+        raise InvalidSchema(
+            f"The schema of the data has {size:,} bytes of metadata",
+            hint=f"At most {_MOST_NOTES:,} go into each file. "
+            "Drop it: data.replace_schema_metadata(None)",
+        )
+    return pa.schema(fields, _notes(data.metadata) or None)
+
+
+_MOST_NOTES: Final = 1 << 20
+_OTHERS_NOTES: Final = (b"lakelog.", b"ARROW:", b"PARQUET:", b"pandas", b"org.apache.spark.")
+
+
+def _notes(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:
+    """Metadata without what lakelog, Arrow, pandas and Spark keep about a file of their own."""
+    found = (metadata or {}).items()
+    return {key: value for key, value in found if not key.startswith(_OTHERS_NOTES)}
 
 
 def with_column_id(field: pa.Field, number: int) -> pa.Field:
