@@ -41,12 +41,23 @@ class LakelogError(Exception):
 
 
 _NAMES_TOLD = 20
+_MOST_COMPARED = 1_000
 
 
 def some_names(names: Sequence[str]) -> str:
     """Names for a hint: the first ones of many, and how many more there are."""
     told = ", ".join(names[:_NAMES_TOLD]) or "none"
     return told if len(names) <= _NAMES_TOLD else f"{told} and {len(names) - _NAMES_TOLD:,} more"
+
+
+def it_has(wanted: object, names: Sequence[str]) -> str:
+    """For a hint: which names there are instead of one, and which of them it resembles."""
+    import difflib
+
+    by_case = {name.casefold(): name for name in reversed(names[:_MOST_COMPARED])}
+    near = difflib.get_close_matches(str(wanted)[:80].casefold(), by_case, 1)
+    meant = f"Did you mean {by_case[near[0]]!r}? " if near else ""
+    return f"{meant}It has: {some_names(names)}"
 
 
 def _rebuild(kind: type[LakelogError], message: str, fields: dict[str, object]) -> LakelogError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ...errors import InvalidPredicate, SchemaConflict, TableNotFound, UsageError, some_names
+from ...errors import InvalidPredicate, SchemaConflict, TableNotFound, UsageError, it_has
 from ..data.evolution import Change
 from ..data.hidden import Bitmaps
 from ..data.key_rows import in_pieces
@@ -247,7 +247,8 @@ class Upserting(Deleting):
         table = value_of(table)
         escape_name(table, "table")
         self._session.ask_anew(lambda _: None)  # another may have given the table its key
-        own, taken_over = self._key_of(table), ()
+        own = self._key_of(table)
+        taken_over: tuple[str, ...] = ()
         if key is None and not own:
             own = taken_over = table_key(readable_states(self._session), table)
         names = _names(key, own, table)
@@ -356,7 +357,7 @@ def _checked(rows: pa.Table, names: Sequence[str], table: str) -> list[str]:
             raise UsageError(
                 f"The data has no column {name!r}, which is of the key",
                 key=name,
-                hint=f"It has: {some_names(rows.schema.names)}",
+                hint=it_has(name, rows.schema.names),
             )
     check_key([rows.schema.field(name) for name in names], table)
     for name in names:
