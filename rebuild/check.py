@@ -33,8 +33,8 @@ from ..catalog.format.names import (
     base_folder,
     is_id,
     is_in_place,
+    is_own,
     mirror_key,
-    parse_data_file,
     parse_own_file,
     segments_folder,
 )
@@ -675,8 +675,7 @@ class _LogCheck:
         believed: dict[str, set[tuple[str, str]]] = {}
         for key, file in files:
             path, table = file["path"], file["table"]
-            is_own = not is_in_place(path) and parse_data_file(path) is not None
-            if is_own or self.head is None or not self.head.files.is_live(table, path):
+            if self.head is None or not self.head.files.is_live(table, path) or is_own(key):
                 continue
             if table not in believed:
                 believed[table] = _believed(self.head, table)

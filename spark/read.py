@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..catalog.data.footers.read import check_file
 from ..catalog.format.footer import WITHOUT_FLOATS
-from ..catalog.format.names import parse_data_file
+from ..catalog.format.names import is_own
 from ..catalog.parallel import parallel
 from ..catalog.read.points_in_time import cut_of
 from ..errors import InvalidPredicate, InvalidSchema, InvalidUrl, LakelogError, SparkUnsupported
@@ -187,8 +187,7 @@ def native(
 
         def is_without(part: FilePart) -> bool:
             footer = check_file(access.catalog.wide, part)
-            is_ours = not is_url(part.key) and parse_data_file(part.key) is not None
-            return not is_ours or WITHOUT_FLOATS in footer
+            return not is_own(part.key) or WITHOUT_FLOATS in footer
 
         return all(parallel(is_without, list(files.parts())))
 

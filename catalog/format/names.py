@@ -36,10 +36,11 @@ _LOG_OBJECT = re.compile(
 _SEGMENT = re.compile(r"(?P<digest>[0-9a-f]{64})\.segment", re.ASCII)
 _OWN_FILE = r"(?P<epoch>[1-9][0-9]{0,18})-(?P<id>[0-9a-f]{32})-(?P<number>[0-9]{1,9})"
 _DATA_FILE = re.compile(_OWN_FILE + r"\.parquet")
-OWN_NAME: Final = f"/{_OWN_FILE}\\.parquet$"
-"""How keys of data files end that lakelog wrote, as a pattern."""
 _DELETES_FILE = re.compile(_OWN_FILE + r"\.deletes")
-_REPLICA_FILE = re.compile(r"replica-(?P<source>[0-9a-f]{16})-[0-9a-f]{40}\.parquet")
+_REPLICA_NAME = r"replica-(?P<source>[0-9a-f]{16})-[0-9a-f]{40}\.parquet"
+_REPLICA_FILE = re.compile(_REPLICA_NAME)
+OWN_NAME: Final = rf"/(?:{_OWN_FILE}\.parquet|{_REPLICA_NAME})$"
+"""How keys of data files end that lakelog wrote, as a pattern."""
 # Of a file that lies elsewhere: the id of its location stands behind it (`locations`).
 IN_PLACE: Final = "at/"
 _IN_PLACE = re.compile(r"at/[0-9a-f]{16}/")
@@ -256,6 +257,11 @@ def parse_replica_file(path: str) -> str:
     it was made from; empty for any other name."""
     match = _REPLICA_FILE.fullmatch(path.rsplit("/", 1)[-1])
     return "" if match is None else match["source"]
+
+
+def is_own(key: str) -> bool:
+    """Whether lakelog wrote a data file, by its key: not one that it only took in."""
+    return "://" not in key and re.search(OWN_NAME, f"/{key}") is not None
 
 
 def _own_file(pattern: re.Pattern[str], path: str) -> DataFile | None:

@@ -171,9 +171,8 @@ def key_column(paths: pa.ChunkedArray, folder: str, state: State) -> pa.ChunkedA
 
 
 def by_others(keys: pa.ChunkedArray) -> np.ndarray:
-    """Which files another program than lakelog may have written, by the keys of a `WideStore`: the
-    external ones, and those with other names (a replication of chosen tables copies external
-    files). Their footers prove nothing."""
+    """Which files another program than lakelog may have written, by the keys of a `WideStore`: as
+    `names.is_own`."""
     own = pc.match_substring_regex(keys, OWN_NAME)
     return numbers(pc.or_(pc.match_substring(keys, "://"), pc.invert(own))).astype(np.bool_)
 

@@ -227,9 +227,9 @@ Files that are live already are left out, so that running the command again adds
 file that isn't sound Parquet, or whose columns don't fit the table, is an
 error that names it, and nothing is committed; --skip-bad leaves out the former, and names them.
 Names in a folder that don't end in .parquet, .parq or .pq are left out, and counted in the output.
-A folder in which a table of another format is (Delta, Hudi, Iceberg, Paimon, DuckLake, another
-lakelog catalog), or which is inside one, is refused: files that such a table removed are there
-still.
+A folder in which a table of another format is (Delta, Hudi, Iceberg, Paimon, DuckLake, Hive's
+transactional tables, another lakelog catalog), or output that Spark keeps a log of, or which is
+inside one, is refused: files that such a table removed are there still.
 
 The log names the places of the files, and so needs readers that know the feature "locations".
 Credentials of other places are taken from the environment variable LAKELOG_LOCATION_OPTIONS, a JSON

@@ -1,7 +1,7 @@
 """The files that `lakelog add` is to add: paths, URLs, folders and patterns.
 
-Folders of tables of other formats are refused, seen from above and from inside: files that such a
-table no longer has are there still.
+Folders of tables of other formats, and of other programs that keep a log of their output, are
+refused, seen from above and from inside: files that no longer count, or never did, are there still.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def list_files(
     Raises:
         ObjectNotFound: A pattern names nothing; or a link leads nowhere.
         UsageError: A folder or pattern is of a table of another format, or inside one.
-    Requests: 1 LIST per 1,000 names on S3, and 5 for each folder above; 1 HEAD for a URL without
+    Requests: 1 LIST per 1,000 names on S3, and 9 for each folder above; 1 HEAD for a URL without
         wildcards.
     """
     found = Listing()
@@ -225,14 +225,21 @@ def _is_hidden(name: str) -> bool:
 
 # --- Tables of other formats ----------------------------------------------------------------------
 
-# What their folders hold; of DuckLake, which keeps its log in a database, the names of files.
+# What their folders hold; of DuckLake, which keeps its log in a database, the names of files; of
+# Hive's transactional tables those of folders; of Spark the logs of its streams' output, and of
+# Databricks' jobs, which leave the files of failed and replaced ones beside the others.
 _OTHER_TABLES: Final = re.compile(
-    r"(?:^|/)(?:_delta_log/|\.hoodie/|metadata/[^/]*\.metadata\.json(?:\.gz)?$|"
-    r"snapshot/snapshot-[0-9]+$|"
+    r"(?:^|/)(?:_delta_log/|\.hoodie/|\.hoodie_partition_metadata(?:\.[^/]*)?$|"
+    r"metadata/[^/]*\.metadata\.json(?:\.gz)?$|snapshot/snapshot-[0-9]+$|"
+    r"_spark_metadata/|_(?:started|committed)_[0-9]+$|"
+    r"(?:base_[0-9]{7}(?:_v[0-9]+)?|(?:delete_)?delta_[0-9]{7}_[0-9]{7}(?:_[0-9v_]+)?)/|"
     r"ducklake-[0-9a-f]{8}-[0-9a-f-]{27}[^/]*\.parquet$|"
     r"[^/]+/[^/]+/transactions/[^/]+\.(?:transaction|checkpoint)$)"
 )
-_MARKERS: Final = ("_delta_log/", ".hoodie/", "metadata/", "snapshot/snapshot-", "transactions/")
+_MARKERS: Final = (
+    "_delta_log/", ".hoodie", "metadata/", "metadata/v", "snapshot/snapshot-", "_spark_metadata/",
+    "_started_", "_committed_", "transactions/",
+)  # fmt: skip
 _LOOKED_AT: Final = 1_000  # names of one marker: Iceberg's metadata/ holds others, too
 
 
@@ -248,10 +255,15 @@ def _refuse_inside(store: Store, given: str, folders: Sequence[str]) -> None:
     Args:
         given: What was named, for the message.
         folders: Without slashes at their ends.
-    Requests: 5 LIST of one page at most, for each folder above, and for these.
+    Requests: 9 LIST of one page at most, for each folder above, and for these.
     """
+    for folder in folders:
+        if _OTHER_TABLES.search(f"{folder}/"):
+            raise _other_table(f"{given} is inside", given, folder)
     prefixes = dict.fromkeys(above for folder in folders for above in _above(f"{folder}/x"))
-    asked = [f"{above}{'/' if above else ''}{each}" for above in prefixes for each in _MARKERS]
+    asked = [f"{above}/{each}" for above in prefixes if above for each in _MARKERS]
+    if "" in prefixes:  # where a store lists folders alone
+        asked += [each if "/" in each else f"{each}/" for each in _MARKERS]
     for marker in each_in_parallel(partial(_marker, store), asked, at_once=AT_ONCE):
         if marker is not None:
             raise _other_table(f"{given} is inside", given, marker)
@@ -274,7 +286,8 @@ def _marker(store: Store, prefix: str) -> str | None:
 
 def _other_table(what: str, given: str, marker: str) -> UsageError:
     return UsageError(
-        f"{what} a table of another format, or a lakelog catalog: {marker}",
+        f"{what} a table of another format, output that Spark keeps a log of, or a lakelog "
+        f"catalog: {marker}",
         key=given,
         hint="Not every Parquet file there belongs to the table. Name the files that do, "
         "e.g. those that its own reader lists",

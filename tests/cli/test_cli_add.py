@@ -120,18 +120,54 @@ MARKERS = [
     "metadata/v1.metadata.json",
     "metadata/00001-x.gz.metadata.json",
     "snapshot/snapshot-1",
+    "_spark_metadata/0",
     "ducklake-0195f2a4-6d3f-7a51-9d3e-1f0a4a5b6c7d.parquet",
+]
+OF_ONE_FOLDER = [  # which are beside the files that they speak of
+    "_started_4066814627736345733",
+    "_committed_4066814627736345733",
+    ".hoodie_partition_metadata",
+    ".hoodie_partition_metadata.parquet",
+    "base_0000005/000000_0",
+    "delta_0000001_0000001_0000/000000_0",
 ]
 
 
-@pytest.mark.parametrize("inside", MARKERS)
-def test_a_table_of_another_format_is_refused(cli, raw: Path, tmp_path: Path, inside: str) -> None:
+@pytest.mark.parametrize("below", ["", "year=2026/month=01"])
+@pytest.mark.parametrize("inside", [*MARKERS, *OF_ONE_FOLDER])
+def test_a_table_of_another_format_is_refused(
+    cli, raw: Path, tmp_path: Path, inside: str, below: str
+) -> None:
     """Files that it has removed lie there still."""
-    (raw / inside).parent.mkdir(exist_ok=True)
-    (raw / inside).touch()
-    done = cli("add", tmp_path / "lake", "db", "t", raw, "--writer", "W")
+    marker = raw / below / inside
+    marker.parent.mkdir(exist_ok=True)
+    marker.touch()
+    named = [raw, f"{raw}/*/*/*"]
+    if inside in OF_ONE_FOLDER and below:
+        named += [marker.parent, f"{marker.parent}/*"]
+    for each in named if below else named[:1]:
+        done = cli("add", tmp_path / "lake", "db", "t", each, "--writer", "W")
+        assert done.code == 2, each
+        assert "table of another format" in done.err
+
+
+def test_inside_an_iceberg_table_with_many_manifests(cli, raw: Path, tmp_path: Path) -> None:
+    (raw / "metadata").mkdir()
+    for number in range(1_100):
+        (raw / f"metadata/{number:08x}-m0.avro").touch()
+    (raw / "metadata/v3.metadata.json").touch()
+    done = cli("add", tmp_path / "lake", "db", "t", raw / "year=2026", "--writer", "W")
     assert done.code == 2
-    assert "table of another format" in done.err
+    assert "v3.metadata.json" in done.err
+
+
+def test_folders_that_only_look_so(cli, raw: Path, tmp_path: Path) -> None:
+    for name in ("base_20240101", "delta_1", "snapshot", "metadata"):
+        (raw / name).mkdir()
+        (raw / name / "x.json").touch()
+    for name in ("_SUCCESS", "_metadata", "_started"):
+        (raw / name).touch()
+    assert cli("add", tmp_path / "lake", "db", "t", raw, "--writer", "W").code == 0
 
 
 @pytest.mark.parametrize("inside", [name for name in MARKERS if not name.startswith("ducklake")])

@@ -12,6 +12,8 @@ import lakelog
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from lakelog.catalog.format.names import is_own
+from lakelog.catalog.read.file_parts import by_others
 from lakes import build, predicate
 from seeds import base_seed
 
@@ -31,6 +33,17 @@ def test_judged_as_listed(tmp_path):
         mask = judged.may_hold(snapshot.row_filter("t", text))
         assert mask[-1], "what no log knows is kept"
         assert {key for key, kept in zip(keys, mask) if kept} == left, text
+
+
+def test_which_files_lakelog_wrote():
+    own = [
+        f"w/db/data/_/t/1-{'0' * 32}-0.parquet",
+        f"w/db/data/replica-{'0' * 16}-{'1' * 40}.parquet",
+    ]
+    others = [f"s3://b/1-{'0' * 32}-0.parquet", "w/db/data/in/x.parquet", f"{own[0]}.x"]
+    keys = pa.chunked_array([[*own, *others]])
+    assert by_others(keys).tolist() == [False, False, True, True, True]
+    assert [is_own(key) for key in keys.to_pylist()] == [True, True, False, False, False]
 
 
 def test_an_external_file_of_two_logs(tmp_path):
