@@ -22,7 +22,7 @@ from ..errors import (
     TimeBeforeFirstCommit,
     UsageError,
     WriterNotFound,
-    some_names,
+    it_has,
 )
 from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
@@ -322,7 +322,7 @@ class Catalog(Changing):
         raise DatabaseNotFound(
             f"{self.url} has no database {database!r}",
             key=database,
-            hint=lost or f"It has: {some_names(there)}",
+            hint=lost or it_has(database, there),
         )
 
     @staticmethod

@@ -98,7 +98,8 @@ class SqlSession:
             found = self._failures.watch(snapshot._source(table))
             return replace(found, bare=lambda: self._noted(found.bare()))
 
-        make_views(self._connection, source, tables, name, all_or_nothing=False)
+        asked = [table for table in tables if table.lower() in query.lower()] if query else None
+        make_views(self._connection, source, tables, name, all_or_nothing=False, about=asked)
 
     def _noted(self, bare: BareFiles | None) -> BareFiles | None:
         """Files that DuckDB reads itself: it has to be told that it may."""
@@ -221,6 +222,9 @@ class SqlSession:
     def _typed(self, error: Exception, place: str) -> Exception:
         """The error of lakelog's own behind one of DuckDB's, or DuckDB's with its place."""
         message = " ".join(str(error).partition("\nLINE ")[0].split())
+        found = _MEANT.search(message)
+        if found and found[1] not in self.names():  # a table of DuckDB's own
+            message = message[: found.start()]
         return self._failures.first or InvalidQuery(message + place, hint=_hint(error))
 
     def _place(self, error: Exception, query: str) -> str:
@@ -234,6 +238,7 @@ class SqlSession:
         return ""
 
 
+_MEANT: Final = re.compile(r' Did you mean "([^"]*)"\?')
 _READING: Final = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "CALL", "MULTI"})
 _WRITE: Final = "`lakelog write` adds and replaces rows"
 _COMMANDS: Final = {

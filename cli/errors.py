@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -53,6 +54,7 @@ _HARMLESS: Final = frozenset(
     {"endpoint_url", "endpoint", "region", "region_name", "profile", "project", "account_name"}
 )
 _SHORTEST: Final = 6
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 # What to do next, for errors that don't say it themselves: the first class that fits.
 _HINTS: Final[tuple[tuple[type[LakelogError], str], ...]] = (
     (UsageError, "`lakelog COMMAND --help` has examples"),
@@ -142,7 +144,9 @@ def _report(error: BaseException, redact: Callable[[str], str]) -> int:
         if error.key and error.key not in message:
             message = f"{message} [{error.key}]"
     elif isinstance(error, OSError):
-        message, hint, code = f"{error}", None, STORAGE
+        full = error.errno in _FULL and error.filename is None  # the store's errors are typed
+        message = f"The output can't be written: {error.strerror}" if full else f"{error}"
+        hint, code = None, STORAGE
     else:
         message = f"{type(error).__name__}: {error}"
         hint = f"This is a fault of lakelog itself. {TRACEBACK}=1 shows where; please report it"

@@ -128,13 +128,43 @@ def overview() -> str:
     return "\n".join([*parts, _OUTRO])
 
 
+# What other programs call it.
+_ELSEWHERE: Final = {
+    "history": "log",
+    "commits": "log",
+    "ls": "tables",
+    "list": "tables",
+    "cat": "scan",
+    "head": "scan",
+    "sql": "query",
+    "select": "query",
+    "insert": "write",
+    "import": "write",
+    "append": "write",
+    "load": "write",
+    "vacuum": "gc",
+    "expire": "prune",
+    "rm": "remove",
+    "alter": "schema",
+    "describe": "schema",
+    "rollback": "restore",
+    "revert": "restore",
+    "fsck": "check",
+    "verify": "check",
+    "status": "doctor",
+    "sync": "replicate",
+    "clone": "replicate",
+}
+
+
 def _unknown_command(name: str) -> Exception:
     if name.startswith("-"):
         return errors.usage(
             f"unexpected: {name_only(name)}", "", hint="The command comes first: `lakelog --help`"
         )
-    near = difflib.get_close_matches(name, [entry.name for entry in COMMANDS], 1, 0.5)
-    meant = f"Did you mean {near[0]}? " if near else ""
+    near = difflib.get_close_matches(name, [entry.name for entry in COMMANDS], 1, 0.6)
+    known = _ELSEWHERE.get(name.lower()) or (near[0] if near else "")
+    meant = f"Did you mean {known}? " if known else ""
     return errors.usage(
         f"there is no command {name[:40]!r}", "", hint=f"{meant}`lakelog --help` lists them"
     )

@@ -8,6 +8,7 @@ import pandas for them.
 | timestamp with zone | `2013-01-01T05:00:00.000000Z`, in UTC, digits as the unit |
 | timestamp without | the same without Z |
 | date, time | `2013-01-01`, `05:00:00` |
+| interval | months, days and seconds as ISO-8601, `P1M2DT3.5S` |
 | duration | seconds as ISO-8601, `PT1.500S` |
 | decimal | text, exact |
 | binary | text, base64 |
@@ -44,8 +45,8 @@ def plain(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return _timestamps(column)
     if types.is_date(kind) or types.is_time(kind) or types.is_decimal(kind):
         return _texts(column)
-    if types.is_duration(kind):
-        return [_duration(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
+    if types.is_duration(kind) or types.is_interval(kind):
+        return _spans(column)
     if types.is_floating(kind):
         return _floats(column)
     is_binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
@@ -123,11 +124,29 @@ def _texts(column: pa.Array) -> list[str | None]:
     return values
 
 
+def _spans(column: pa.Array) -> list[str | None]:
+    import pyarrow as pa
+
+    if pa.types.is_interval(column.type):
+        return [None if value is None else _interval(*value) for value in column.to_pylist()]
+    return [_duration(value, column.type.unit) for value in column.cast(pa.int64()).to_pylist()]
+
+
 def _duration(value: int | None, unit: str) -> str | None:
     if value is None:
         return None
     whole, fraction = _seconds(abs(value), unit)
     return f"{'-' if value < 0 else ''}PT{whole}{fraction}S"
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """An interval as ISO-8601: its months, days and seconds say nothing of each other."""
+    text = (f"{months}M" if months else "") + (f"{days}D" if days else "")
+    if nanoseconds or not text:
+        whole, fraction = _seconds(abs(nanoseconds), "ns")
+        sign = "-" if nanoseconds < 0 else ""
+        text += f"T{sign}{whole}{fraction.rstrip('0').rstrip('.')}S"
+    return f"P{text}"
 
 
 def _floats(column: pa.Array) -> list[Any]:

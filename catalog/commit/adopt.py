@@ -101,12 +101,14 @@ class Added:
         known: Names of those that were left out, since they are live already.
         bad: Names of those that can't be used, and why.
         by_partition: Columns whose values are in the names of their partitions, with their types.
+        unlike: Names of files that share no column with the table, or with the first of them.
     """
 
     paths: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     bad: list[tuple[str, str]] = field(default_factory=list)
     by_partition: list[tuple[str, pa.DataType]] = field(default_factory=list)
+    unlike: list[str] = field(default_factory=list)
     rows: int = 0
     size_bytes: int = 0
 
@@ -453,6 +455,18 @@ def adopted(
         add.schema_fingerprint = found[brought].fingerprint
         tell_values(add, shown[brought])
     return {encoded.fingerprint: encoded for encoded in found.values()}, with_these
+
+
+def unlike(taken: Taken, names: Collection[str]) -> list[str]:
+    """The names of files that have none of a table's columns (`names`), or of the first file's if
+    it is new; columns that only their partitions tell don't count."""
+    own: dict[tuple[bool, bytes], set[str]] = {}
+    for brought, encoded in taken.schemas.items():
+        schema = decode_schema(encoded.message)
+        own[brought] = set(schema.names).difference(partition_columns(schema))
+    known = set(names) or next(map(own.__getitem__, taken.brought), set())
+    pairs = zip(taken.files, taken.brought, strict=True)
+    return [spot.file.name for (spot, _), brought in pairs if known.isdisjoint(own[brought])]
 
 
 def _fitted(

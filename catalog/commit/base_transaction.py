@@ -23,7 +23,17 @@ from ..log.build import schema_actions
 from ..log.conflicts import refuse_conflict
 from ..scalars import value_of
 from ..wire import lakelog_transaction_pb2 as wire
-from .adopt import Added, NewFile, adopted, name_locations, new_spots, not_live, path_of, take
+from .adopt import (
+    Added,
+    NewFile,
+    adopted,
+    name_locations,
+    new_spots,
+    not_live,
+    path_of,
+    take,
+    unlike,
+)
 from .arguments import check_clock
 from .columns import Columns, fitted
 from .data_files import KeyMarks, Uploads, footer_of, path_of_data, put_data, removals
@@ -381,6 +391,7 @@ class BaseTransaction:
         taken = take(
             self._session, table, spots, skip_bad=skip_bad, statistics=statistics, step=step
         )
+        found.unlike = unlike(taken, self._columns.names(table))
         schemas, written = adopted(self._columns, self._own, table, taken, refuses=refuses)
         named = name_locations(self._session, taken.locations, self._locations)
         new = [one for schema in schemas.values() for one in self._unknown(table, schema)]

@@ -21,6 +21,7 @@ from ...errors import (
     OperationConflict,
     TableNotFound,
     UsageError,
+    it_has,
     some_names,
 )
 from ..data.evolution import evolved
@@ -326,7 +327,7 @@ def _refuse_missing(states: Sequence[State], table: str, change: Change) -> None
         raise UsageError(
             f"Table {table!r} has no column {missing[0]!r}",
             key=missing[0],
-            hint=f"It has: {some_names(list(seen))}",
+            hint=it_has(missing[0], list(seen)),
         )
 
 

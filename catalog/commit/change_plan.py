@@ -141,6 +141,12 @@ class ChangePlan:
     changes: tuple[WriterChange, ...]
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        where = "/".join(name for name in (self.database, self.table) if name)
+        what = f"{self.files_removed:,} files removed, {self.files_added:,} added"
+        done = "executed" if self.is_done else "nothing to do" if self.is_empty else "not executed"
+        return f"ChangePlan({self.kind} of {where}: {what} in {len(self.changes)} logs; {done})"
+
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""

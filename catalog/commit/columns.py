@@ -83,6 +83,10 @@ class Columns:
             self._ids[table] = found.with_schemas(self._own(table))
         return self._ids[table]
 
+    def names(self, table: str) -> list[str]:
+        """The names of a table's columns in this log."""
+        return list(self._ids_of(table).ids)
+
     def now_called(self, table: str, names: Sequence[str]) -> list[str]:
         """What columns of a table are called now, by what files call them."""
         former = self._ids_of(table).former

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import InvalidSchema, LakelogError, UsageError, some_names
+from ...errors import InvalidSchema, LakelogError, UsageError, it_has
 from ..data.hidden import Bitmaps
 from ..data.parquet import FILE_BYTES
 from ..data.scan import Projection, read_projected
@@ -199,7 +199,7 @@ def plan_update(
         raise UsageError(
             f"Table {table!r} has no column {lacking[0]!r}" if lacking else "No column is set",
             key=lacking[0] if lacking else table,
-            hint=f"It has: {some_names(schema.names)}",
+            hint=it_has(lacking[0] if lacking else "", schema.names),
         )
     wanted = row_filter("TRUE" if where is None else where, schemas, table)
     whole, partly = judged(tables.facts_of(state, table), wanted, ())

@@ -64,7 +64,7 @@ class Writer:
         self.database = self._session.database
 
     def __repr__(self) -> str:
-        return f"Writer({self.writer_id!r}, {self.database!r})"
+        return f"Writer({self.writer_id!r}, {self.database!r}, revision {self.revision})"
 
     def transaction(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...errors import InvalidSchema, SchemaConflict, UsageError, some_names
+from ...errors import InvalidSchema, SchemaConflict, UsageError, it_has
 from ..format.definitions import encode_definition
 from ..format.schema import check_key, check_writable, column_id, column_of, plain, widen
 from .dataframes import as_stored, check_zones
@@ -270,7 +270,7 @@ def _present(names: Iterable[str], columns: Mapping[str, _Column], table: str) -
             raise UsageError(
                 f"Table {table!r} has no column {name!r}",
                 key=name,
-                hint=f"It has: {some_names(list(columns))}",
+                hint=it_has(name, list(columns)),
             )
     return wanted
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import InvalidSchema, UsageError, some_names
+from ...errors import InvalidSchema, UsageError, it_has
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema, plain
 from ..format.statistics import (
@@ -58,7 +58,7 @@ def check_bloom(columns: Sequence[str], schema: pa.Schema) -> Sequence[str]:
             raise UsageError(
                 f"bloom= names {name!r}, which is no column of the data",
                 key=str(name),
-                hint=f"It has: {some_names(schema.names)}",
+                hint=it_has(name, schema.names),
             )
         kind = plain(schema.field(name).type)
         if kind.num_fields or pa.types.is_boolean(kind) or pa.types.is_null(kind):

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ...errors import InvalidPartition, InvalidSchema, UsageError, some_names
+from ...errors import InvalidPartition, InvalidSchema, UsageError, it_has
 from ..format import compute as pc
 from ..format.columns import array, numbers
 from ..format.names import parse_partition, partition_name
-from ..format.schema import decode_schema, encode_schema, partition_columns
+from ..format.schema import decode_schema, encode_schema, hint_of_uuid, partition_columns
 from ..format.statistics import value_statistics
 from ..scalars import value_of
 from .parquet import row_groups
@@ -60,7 +60,7 @@ def check_partition_by(names: Any, schema: pa.Schema, partition: str = "") -> li
             raise UsageError(
                 f"The data has no column {name!r} to be partitioned by",
                 key=name,
-                hint=f"It has: {some_names(schema.names)}",
+                hint=it_has(name, schema.names),
             )
         check_type(schema.field(name))
     return found
@@ -117,7 +117,7 @@ def check_type(field: pa.Field) -> None:
             f"Column {field.name!r} has type {kind}, by which no table can be partitioned",
             key=field.name,
             hint="Integers, texts, booleans, dates, timestamps and decimals up to 38 digits can "
-            "name partitions",
+            f"name partitions{hint_of_uuid(kind)}",
         )
 
 

@@ -54,6 +54,7 @@ def make_views(
     schema: str | None,
     *,
     all_or_nothing: bool,
+    about: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Views in a connection, or in a new one in memory.
 
@@ -62,6 +63,7 @@ def make_views(
         schema: Where to put the views: a database in memory, attached under this name; None: they
             are temporary ones.
         all_or_nothing: A table that can't have a view is an error; else a warning, and it has none.
+        about: The tables of which it is told that columns have other names; None: all.
     """
     duckdb = package("duckdb")
     # A name without a view is an error, not a variable of the caller's that is called so.
@@ -89,7 +91,7 @@ def make_views(
                 _claim(found, table, error)
             warnings.warn(f"There is no view {table!r}: {error}", ViewsWarning, stacklevel=4)
         else:
-            if renamed:
+            if renamed and (about is None or table in about):
                 said = f"DuckDB takes names that differ in case only for one. {renamed}"
                 warnings.warn(said, ViewsWarning, stacklevel=4)
     return found

@@ -474,6 +474,13 @@ def is_key_type(kind: pa.DataType) -> bool:
     )
 
 
+def hint_of_uuid(kind: pa.DataType) -> str:
+    """What to do with a column of uuids, where only plain types serve; nothing for others."""
+    if getattr(kind, "extension_name", "") != "arrow.uuid":
+        return ""
+    return ". Write a uuid as text (str), or as 16 bytes: column.cast(pa.binary(16))"
+
+
 def check_key(fields: Iterable[pa.Field], table: str) -> None:
     """Raises `InvalidSchema` if a column can't be part of a key."""
     for field in fields:
@@ -481,5 +488,6 @@ def check_key(fields: Iterable[pa.Field], table: str) -> None:
             raise InvalidSchema(
                 f"Column {field.name!r} of table {table!r} is {field.type}, and can't be of a key",
                 key=field.name,
-                hint="Integers, texts, binary, booleans, dates, times, timestamps and decimals can",
+                hint="Integers, texts, binary, booleans, dates, times, timestamps and decimals can"
+                + hint_of_uuid(field.type),
             )

@@ -21,6 +21,7 @@ from ...errors import (
     UnsupportedFeature,
     UsageError,
     WriterNotFound,
+    it_has,
     some_names,
 )
 from ..data.unify import FileSchema, distinct, shown, unify
@@ -185,7 +186,7 @@ class CutTables:
             raise TableNotFound(
                 f"Database {self.database!r} has no table {table!r} at this point in time",
                 key=table,
-                hint=f"It has: {some_names(self.names())}",
+                hint=it_has(table, self.names()),
             )
 
     def table_of(

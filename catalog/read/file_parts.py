@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from ...errors import UsageError, some_names
+from ...errors import UsageError, it_has
 from ..data.file_part import FilePart
 from ..data.parquet import UNKNOWN_DIGEST
 from ..data.scan import Projection
@@ -130,7 +130,7 @@ def checked(columns: Sequence[str], schemas: Sequence[FileSchema], table: str) -
             raise UsageError(
                 f"Table {table!r} has no column {name!r}",
                 key=str(name),
-                hint=f"It has: {some_names(names)}",
+                hint=it_has(name, names),
             )
         if name in seen:
             raise UsageError(

@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ...errors import InvalidPredicate, some_names
-from ..format.schema import widen
+from ..format.schema import hint_of_uuid, widen
 from . import literals as lit
 from .literals import Clock, Literal, Moment, NotThis, Null, Number, Text
 from .tree import (
@@ -451,6 +451,8 @@ class _Binder:
             return as_family(literal, wanted), node
         except NotThis as error:
             column, takes = CALLED[wanted]
+            if uuid := hint_of_uuid(operand.kind):
+                column, takes = "a uuid column", f"{takes}; `lakelog query` compares uuids{uuid}"
             why = f": {error}" if str(error) else ""
             what = f"{column}, {operand.column.name!r} ({operand.kind}), is compared with this{why}"
             raise self._source.error(what, node, f"It can be compared with {takes}") from error
@@ -535,7 +537,10 @@ def find_column(name: str, names: list[str], *, quoted: bool) -> int | str:
         return f"several columns are called {name!r}"
     like = [place for place, other in enumerate(names) if other.lower() == name.lower()]
     if quoted or not like:
-        hint = f"; there is {names[like[0]]!r}" if like else ""
+        import difflib
+
+        near = [names[place] for place in like] or difflib.get_close_matches(name, names[:1_000], 1)
+        hint = f"; there is {near[0]!r}" if near else ""
         return f"there is no column {name!r}{hint} (columns: {some_names(names)})"
     if len(like) > 1:
         several = ", ".join(f'"{names[place]}"' for place in like)

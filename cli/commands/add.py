@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import CommitOutcomeUnknown, InvalidSchema, SchemaConflict, UsageError, some_names
 from ...store.places import LOCAL_ROOT, is_url, root_of
 from .. import options, output
 from ..command_list import Command
-from ..errors import Progress
+from ..errors import CommandWarning, Progress
 from ..inputs.patterns import list_files
 from ..opening import open_catalog, print_one, snapshot_after
 from ..output import Column, columns
@@ -43,6 +44,13 @@ def _run(args: argparse.Namespace) -> int:
         _refuse_local(catalog, listed)
     files, known = _new_files(catalog, args, listed)
     record, added = _add(catalog, args, files, known)
+    if added.unlike:
+        warnings.warn(
+            f"{many(len(added.unlike), 'file')} share no column with the others of the table: "
+            f"{some_names(added.unlike[:_SHOWN])}. Are they of another table?",
+            CommandWarning,
+            stacklevel=2,
+        )
     added.bad[:0] = listing.bad
     record |= {"bad": len(added.bad), "ignored": len(listing.ignored)}
     record["found"] += len(listing.bad)

@@ -118,6 +118,8 @@ class TextTypes:
         self._possible = list(names)
         self._are_numbers = "number" not in self._possible and "int64" in self._possible
         self.ruled_out: dict[str, Seen] = {}
+        self.last: Seen | None = None  # the first text without which another type were possible
+        self._texts = 0
         self.first: Seen | None = None  # the first text that isn't null
 
     def feed(self, texts: pa.Array, source: Source, line: Line) -> None:
@@ -128,6 +130,8 @@ class TextTypes:
             self.first = _seen(texts, pc.index(pc.is_valid(texts), True).as_py(), source, line)
         bare = trimmed(texts) if self._possible else texts
         passed: set[str] = set()
+        latest = pc.index(pc.is_valid(texts), True).as_py() if self._texts == 0 else -1
+        self._texts += len(texts)
         for name in list(self._possible):
             if _IMPLIED_BY.get(name, set()) & passed:
                 passed.add(name)
@@ -136,6 +140,8 @@ class TextTypes:
             if index >= 0:
                 self._possible.remove(name)
                 self.ruled_out[name] = _seen(texts, index, source, line)
+                if name in _TYPES and index > latest:
+                    latest, self.last = index, self.ruled_out[name]
             else:
                 passed.add("small int64" if name == "int64" and _are_small(bare) else name)
 

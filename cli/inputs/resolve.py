@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import pyarrow as pa
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .sources import Source
 
 TYPED = ("parquet", "arrow")
+_OPTION: Final = "--type"
+_TOLD: Final = 5  # columns that became text by one value
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,8 @@ class Resolver:
         for name, kind in self.forced.items():
             log = self._types.get(name)
             if log is not None and widen(log.kind, kind) is None:
-                self._conflict(name, log, ColumnType(kind, "--type"))
-            self._types[name] = ColumnType(kind, "--type")
+                self._conflict(name, log, ColumnType(kind, _OPTION))
+            self._types[name] = ColumnType(kind, _OPTION)
 
     def _take(self, name: str, found: ColumnType) -> None:
         current = self._types.get(name)
@@ -142,15 +144,23 @@ class Resolver:
         }
         columns = survey(sources, self.options, wanted, step=self.step)
         misfits: dict[str, Seen] = {}
+        odd: dict[str, Seen] = {}
         for name, column in columns.items():
             if column.wanted is None:
                 self._types[name] = ColumnType(self._inferred(name, column), "the files")
+                if column.texts.last is not None and pa.types.is_string(self._types[name].kind):
+                    odd[name] = column.texts.last
             elif column.misfit is not None and name in self.forced:
                 self._misfit(name, column.misfit)
             elif column.misfit is not None:
                 misfits[name] = column.misfit
         if misfits:
             self._widen(sources, misfits)
+        if odd:
+            told = [f"{name} because of {seen}" for name, seen in [*odd.items()][:_TOLD]]
+            more = f" and {len(odd) - _TOLD:,} more" if len(odd) > _TOLD else ""
+            said = f"columns are text: {', '.join(told)}{more}. --type COLUMN=TYPE wants another"
+            warnings.warn(said, CommandWarning, stacklevel=2)
         return columns
 
     def _widen(self, sources: list[Source], misfits: Mapping[str, Seen]) -> None:
@@ -179,7 +189,7 @@ class Resolver:
                 (one, first), (other, second) = result
                 self._conflict(name, ColumnType(one, str(first)), ColumnType(other, str(second)))
             if not isinstance(result, pa.DataType):
-                raise SchemaConflict(
+                raise UsageError(
                     f"Column {name!r} of table {self.table!r} is a number in {result} that neither "
                     "int64 nor double holds",
                     key=name,
@@ -231,7 +241,8 @@ class Resolver:
 
     def _misfit(self, name: str, seen: Seen) -> NoReturn:
         current = self._types[name]
-        raise SchemaConflict(
+        by_option = current.origin == _OPTION
+        raise (UsageError if by_option else SchemaConflict)(
             f"Column {name!r} of table {self.table!r} is {current.kind} by {current.origin}, and "
             f"{seen} is no such value",
             key=name,

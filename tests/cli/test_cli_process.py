@@ -289,7 +289,7 @@ def test_a_data_file_does_not_get_the_number_of_a_closed_stdout(tmp_path):
 def test_a_full_disk_below_stdout_is_told(weather):
     code, err = exit_and_output(f"lakelog tables {weather} weather > /dev/full")
     assert code == 6
-    assert err == "lakelog: error: [Errno 28] No space left on device\n"
+    assert err == "lakelog: error: The output can't be written: No space left on device\n"
 
 
 def test_a_long_csv_with_an_error_near_its_start_ends_the_command(tmp_path):

@@ -183,7 +183,7 @@ def test_types_that_are_named(cli, kind, good, bad):
     assert wrote(cli, {"a.csv": f"k,a\n1,{good}\n"}, "--type", f"a={kind}").code == 0
     if bad:
         result = wrote(cli, {"b.csv": f'k,a\n1,{good}\n2,"{bad}"\n'}, "--type", f"a={kind}")
-        assert result.code == 4
+        assert result.code == 2
         assert "by --type, and b.csv, line 3" in result.err
     assert read().num_rows == 1
 
@@ -195,7 +195,7 @@ def test_types_that_are_named(cli, kind, good, bad):
 def test_types_that_are_named_of_json(cli, kind, good, bad):
     assert wrote(cli, {"a.jsonl": f'{{"a":{good}}}\n'}, "--type", f"a={kind}").code == 0
     result = wrote(cli, {"b.jsonl": f'{{"a":{good}}}\n{{"a":{bad}}}\n'}, "--type", f"a={kind}")
-    assert result.code == 4
+    assert result.code == 2
     assert "by --type, and b.jsonl, line 2" in result.err
     assert read().num_rows == 1
 

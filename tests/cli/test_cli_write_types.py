@@ -239,7 +239,7 @@ def test_json_says_of_what_types_its_values_are(cli):
 )
 def test_json_that_has_no_type(cli, rows, said):
     result = wrote(cli, {"a.jsonl": rows})
-    assert result.code == 4
+    assert result.code == (2 if "neither" in said else 4)  # by two types of one column
     assert said in result.err
     assert nothing_written()
 
