@@ -293,6 +293,10 @@ class ReplicaDiverged(ConflictError):
     there, or to a source that was set back."""
 
 
+class IsReplica(ConflictError):
+    """The log is a replica, which is written by replication alone."""
+
+
 class SchemaConflict(ConflictError):
     """Files of one table have types that no safe widening unites. `writers` names whose."""
 

@@ -89,6 +89,7 @@ _GROUPS: Final = {
         ("prune", "maintenance", "delete old history"),
         ("gc", "maintenance", "delete data files that no retained revision needs"),
         ("replicate", "replicate", "update a copy of a catalog, once or continuously"),
+        ("promote", "replicate", "let a replica be written to"),
         ("check", "health", "check logs and files, without changing anything"),
         ("repair", "health", "restore what is missing or damaged from the second copy"),
         ("adopt-name", "logs", "give a log that was copied or renamed its new name"),

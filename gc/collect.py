@@ -108,7 +108,7 @@ def plan_gc(
         database=database,
         actions=orphans,
         kept=look.kept(),
-        notes=() if orphans else ("There is nothing to delete",),
+        notes=(),
         facts=Facts(state.revision, state.digest.hex(), strays=patterns),
         made_at=now,
     )

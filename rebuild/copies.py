@@ -17,7 +17,7 @@ from ..catalog.format.frame import (
     declared_bytes,
     decode_frame,
 )
-from ..catalog.format.names import mirror_key, mirror_log_folder, parse_log_object
+from ..catalog.format.names import REPLICA_MARK, mirror_key, mirror_log_folder, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction, read_seal
 from ..errors import CorruptError, ObjectNotFound, UnsupportedFeature
 
@@ -70,7 +70,7 @@ def names_of(log: LogFolder, unknown: Callable[[str], None] = lambda key: None) 
             item = parse_log_object(info.key[len(folder) :])
             if item is not None:
                 found.setdefault(item, {})[place] = info.size_bytes
-            elif place == LOG:
+            elif place == LOG and info.key != folder + REPLICA_MARK:
                 unknown(info.key)
     return found
 

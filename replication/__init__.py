@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .replicate import follow, plan_replication, replicate
+from .replicate import follow, plan_replication, promote, replicate
 from .reports import Copied, LogPlan, LogReport, Progress, Report
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "Report",
     "follow",
     "plan_replication",
+    "promote",
     "replicate",
 ]

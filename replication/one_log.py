@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..catalog.commit.mirror import Mirror, copy_checkpoint
 from ..catalog.format.frame import HEADER_BYTES
-from ..catalog.format.names import base_folder, mirror_key, segments_folder
+from ..catalog.format.names import REPLICA_MARK, base_folder, mirror_key, segments_folder
 from ..catalog.format.objects import DecodedTransaction, decode_checkpoint, decode_transaction
 from ..catalog.log.admission import check_writer_features
 from ..catalog.log.listing import fork_error
@@ -314,6 +314,8 @@ class OneLog:
         self._seen_s = self._now_s()
         position = self.position
         self._folder = base_folder(position.source.writer, position.source.database)
+        if position.state.log is None:
+            self.transfer.put(position.replica.folder + REPLICA_MARK, b"")
         self._mirror = self._open_mirror()
         if position.base is not None:
             self._begin(position.base)

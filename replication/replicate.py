@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ..catalog.catalog import Catalog, open_catalog
 from ..catalog.format.cut import Cut
 from ..catalog.format.cut import Position as CutPosition
+from ..catalog.format.names import REPLICA_MARK, is_id, log_folder
 from ..catalog.nesting import refuse_nested
 from ..catalog.parallel import parallel
+from ..catalog.read.log_folder import writer_ids
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.mirror import LostLogWarning
 from ..errors import (
@@ -127,6 +129,45 @@ def plan_replication(
         one_round, differences = run.round_of(selection)
         return Report(tuple(map(one_round.planned, differences)))
     return Report(tuple(report for report, _ in run.look()))
+
+
+def promote(
+    catalog: Catalog | str, database: str | None = None, *, writer: str | None = None
+) -> list[tuple[str, str]]:
+    """Let replicas be written to: their logs are their own from here on. Stop replicating into them
+    before; a replication that finds other commits there refuses.
+
+    Args:
+        database, writer: Only logs of this one; None: all of the catalog.
+    Returns:
+        Writer and database of the logs that were replicas.
+    Requests: 1 LIST for each writer and log; 1 DELETE for each replica.
+    """
+    opened = _opened(catalog)
+    found = marked(opened, database, writer)
+    opened.store.delete([log_folder(*log) + REPLICA_MARK for log in found])
+    return found
+
+
+def marked(
+    catalog: Catalog, database: str | None = None, writer: str | None = None
+) -> list[tuple[str, str]]:
+    """Writer and database of the logs that are marked as replicas.
+
+    Requests: 1 LIST for each writer and log.
+    """
+    logs = [
+        (owner, name)
+        for owner in writer_ids(catalog.store)
+        if writer in (None, owner)
+        for name in catalog.store.list_folders(f"{owner}/")
+        if is_id(name) and database in (None, name)
+    ]
+    return [
+        log
+        for log in logs
+        if any(catalog.store.list(log_folder(*log) + REPLICA_MARK, first_page=1))
+    ]
 
 
 def _may_go_on(report: Report, one_round: Selected) -> bool:

@@ -17,6 +17,7 @@ from ...errors import (
     CapabilityMissing,
     CorruptError,
     InvalidName,
+    IsReplica,
     LakelogError,
     LogLost,
     SnapshotPruned,
@@ -223,6 +224,7 @@ class Session:
             clocks=self.clocks,
         )
         self._committer.mirror.complete(listing, copies)
+        self._is_replica = listing.is_replica
         if shared and state.revision < 0:
             self._committer.begin_log()
         self._checkpointer = Checkpointer(
@@ -269,6 +271,15 @@ class Session:
         return intent
 
     def _intent(self, *said: Any) -> Intent:
+        if self._is_replica:
+            where = f"{self.writer_id}/{self.database}"
+            raise IsReplica(
+                f"{where} is a replica, which replication alone writes: a commit here would part "
+                "it from its source",
+                key=where,
+                hint="Nothing was written. Write to the source. If it is lost, or this is to take "
+                "its place: stop replicating, and `lakelog promote` it",
+            )
         epoch = self._committer.current_epoch()
         return make_intent(self._ambient.new_id(), epoch, self.clocks.now(), *said)
 

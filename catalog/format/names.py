@@ -78,6 +78,10 @@ def name_prefix(incarnation: int, revision: int | None = None) -> str:
     return prefix if revision is None else f"{prefix}{MAX_REVISION - revision:012d}-{revision}"
 
 
+# Among a log's names, before all others: the log is a replica, and is written by replication alone.
+REPLICA_MARK: Final = "000-replica"
+
+
 def parse_log_object(name: str) -> LogObject | None:
     """The parsed name, or None for a name that isn't ours (it is then ignored and never
     deleted)."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...errors import ForkError, MissingTransaction, RevisionNotFound, SnapshotPruned
-from ..format.names import LogObject, log_folder, name_prefix, parse_log_object
+from ..format.names import REPLICA_MARK, LogObject, log_folder, name_prefix, parse_log_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,6 +105,11 @@ class Listing:
     def key(self, item: LogObject) -> str:
         """The key of a name."""
         return self.folder + item.name
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether the log is marked as written by replication alone."""
+        return REPLICA_MARK in self.unknown
 
     def names_at(self, revision: int) -> list[LogObject]:
         """Transactions and checkpoints of a revision, sorted."""

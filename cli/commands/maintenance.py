@@ -265,8 +265,7 @@ def _show_deleted(plan: Plan, report: Report) -> None:
 
     total = f"{many(report.deleted_objects, 'object')}, {size(report.deleted_bytes)}"
     done = f"deleted {total}" if plan.actions else "nothing to delete"
-    if plan.actions or not plan.notes:  # else the plan has said it
-        output.line(f"{plan.kind} of {plan.writer}/{plan.database}: {done}")
+    output.line(f"{plan.kind} of {plan.writer}/{plan.database}: {done}")
     if report.deleted_objects and not report.exact:
         output.line(
             "(deleted or already gone: this store doesn't say whether an object still existed)"

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ...catalog.ambient import SYSTEM
-from ...errors import LakelogError, UsageError
+from ...errors import LakelogError, NotFoundError, UsageError
 from ...progress import span
 from .. import engines, options, output
 from ..command_list import Command
-from ..errors import Progress, note_error, running, to_stderr
+from ..errors import Progress, dry_run, note_error, running, to_stderr
 from ..opening import open_catalog
 from ..output import Column, columns
 from ..text import count, many, size
@@ -266,4 +266,47 @@ lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where 
         *engines.arguments("the copying of data files"),
     ),
     _run,
+)
+
+
+# --- A replica that takes the place of its source -------------------------------------------------
+
+_REPLICAS: Final = columns("database", "writer")
+
+
+def _promote(args: argparse.Namespace) -> int:
+    from ...replication import promote
+    from ...replication.replicate import marked
+
+    catalog = open_catalog(args)
+    act = promote if args.execute else marked
+    found = act(catalog, args.database, writer=args.writer)
+    records = [{"database": database, "writer": writer} for writer, database in sorted(found)]
+    if not records:
+        raise NotFoundError(
+            f"{catalog.url} has no replica",
+            hint="A log that lakelog replicate has copied as a whole is one, until it is promoted",
+        )
+    output.rows(args.output, _REPLICAS, records)
+    if not args.execute:
+        dry_run("these are replicas, and stay so")
+    return 0
+
+
+PROMOTE: Final = Command(
+    """\
+Let the logs of a replica be written to, because it takes the place of its source. Stop replicating
+into it first: once somebody has committed here, it can't follow its source any more. Shown are the
+logs that are replicas; --execute makes them logs of their own.""",
+    """
+lakelog promote s3://other-region/catalog
+lakelog promote s3://other-region/catalog weather --writer EWR --execute
+""",
+    (
+        *options.CATALOG,
+        options.argument("database", "DATABASE", "only this database", nargs="?"),
+        options.writer("only the log of this writer"),
+        options.execute(),
+    ),
+    _promote,
 )

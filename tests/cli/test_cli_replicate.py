@@ -160,3 +160,24 @@ def test_it_follows_until_it_is_told_to_end(lake, number):
     assert "Traceback" not in err
     assert "oslo/weather: 2 to 3, 1 commit, 1 file" in out
     assert "voss/weather: 0, 1 commit, 1 file" in out
+
+
+def test_a_replica_is_written_to_once_it_is_promoted(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    write = ("d", "t", "a.csv", "--writer", "w")
+    assert cli("write", "lake", *write).code == 0
+    assert cli("replicate", "lake", "copy").code == 0
+    refused = cli("write", "copy", *write)
+    assert refused.code == 4
+    assert "`lakelog promote` it" in refused.err
+    assert cli("check", "copy").code == 0  # the mark is no stranger
+    shown = cli("promote", "copy", "-o", "jsonl")
+    assert (shown.code, shown.out) == (0, '{"database": "d", "writer": "w"}\n')
+    assert "DRY RUN" in shown.err
+    assert cli("write", "copy", *write).code == 4
+    assert cli("promote", "copy", "d", "--execute").code == 0
+    assert cli("write", "copy", *write).code == 0
+    assert cli("promote", "copy").code == 3
+    assert cli("write", "lake", *write).code == 0
+    assert cli("replicate", "lake", "copy").code == 4

@@ -10,6 +10,7 @@ from lakelog.catalog.read.mirror import LostLogWarning
 from lakelog.errors import (
     CorruptObject,
     DatabaseNotFound,
+    IsReplica,
     NotACatalog,
     ObjectNotFound,
     ReplicaDiverged,
@@ -18,7 +19,7 @@ from lakelog.errors import (
     WriterNotFound,
 )
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from lakelog.replication import plan_replication, replicate
+from lakelog.replication import plan_replication, promote, replicate
 from lakelog.testing.counting import CountingStore
 from own_files import add_own
 from replica_cases import D, Pair, written
@@ -91,6 +92,7 @@ def test_deletes_columns_keys_and_files_of_others_come_through(pair):
         ends = [world.catalog.snapshot(D).to_duckdb() for world in (pair.source, pair.copy)]
         found = [end.sql(f'FROM "{table}" ORDER BY id').fetchall() for end in ends]
         assert found[0] == found[1]
+    promote(pair.copy.catalog)
     with catalog.writer("oslo", D, shared=True) as a, pair.copy.writer(shared=True) as b:
         for each in (a, b):
             with each.transaction(app_id="job", app_version=6) as tx:
@@ -211,6 +213,7 @@ def test_a_destination_that_somebody_wrote_to_is_refused(pair, further):
     """Also when the source has gone as far meanwhile."""
     written(pair, 2)
     pair.replicate()
+    promote(pair.copy.catalog)
     pair.copy.write(99)
     written(pair, further)
     before = pair.objects()
@@ -218,6 +221,23 @@ def test_a_destination_that_somebody_wrote_to_is_refused(pair, further):
         pair.replicate()
     assert pair.objects() == before
     assert 99 in pair.copy.rows()
+
+
+def test_a_replica_takes_no_commit_until_it_is_promoted(pair):
+    written(pair, 2)
+    pair.replicate()
+    for shared in (False, True):
+        with pair.copy.writer(shared=shared) as writer:
+            writer.checkpoint()
+            with pytest.raises(IsReplica, match="oslo/weather is a replica"):
+                writer.transaction()
+    written(pair, 1)
+    pair.replicate()
+    assert promote(pair.copy.catalog, "other") == []
+    assert promote(pair.copy.catalog, D, writer="oslo") == [("oslo", D)]
+    pair.copy.write(99)
+    assert 99 in pair.copy.rows()
+    assert promote(pair.copy.catalog) == []
 
 
 def test_another_log_of_the_same_name_is_refused(pair):
@@ -240,6 +260,7 @@ def test_what_somebody_wrote_is_not_hidden_by_a_rebuild_of_the_source(pair):
     """A higher incarnation would hide the other commit: its rows would be gone."""
     written(pair, 2)
     pair.replicate()
+    promote(pair.copy.catalog)
     pair.copy.write(99)
     pair.clock.now_s += 60
     execute_rebuild(pair.source.catalog, plan_rebuild(pair.source.catalog, "oslo", D))
