@@ -63,8 +63,23 @@ def open_backend(scheme: str, bucket: str, path: str, options: Mapping[str, Any]
         ) from error
     module = importlib.import_module(f".{backend.module}", __package__)
     url = f"{backend.scheme or scheme}://{bucket}/{path}".rstrip("/")
-    store: Store = module.BackendStore(url, bucket, path, options)
+    store: Store = module.BackendStore(url, bucket, path, nested(options))
     return store
+
+
+def nested(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of which dotted names, as `client_kwargs.region_name`, are those of inner ones."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        outer, *inner = str(name).split(".")
+        if not inner or not outer.endswith("_kwargs"):
+            found[name] = value
+            continue
+        level = found
+        for key in (outer, *inner[:-1]):
+            level[key] = level = dict(level.get(key) or {})
+        level[inner[-1]] = value
+    return found
 
 
 _SIGNED = re.compile(r"\?.*(?:signature|sig|credential|token)=", re.DOTALL | re.IGNORECASE)
@@ -80,8 +95,8 @@ def open_store(
 
     Args:
         url: A path (`~` is expanded), `file://`, `memory://name`, `s3://bucket/path` and so on.
-        storage_options: What the backend's fsspec file system takes: credentials, endpoint.
-            Paths and `memory://` need none and look at none.
+        storage_options: What the backend's fsspec file system takes: credentials, endpoint; an
+            inner one also by a dotted name, as `client_kwargs.region_name`. Paths and `memory://` need none and look at none.
     Raises:
         InvalidUrl: An unknown scheme, no bucket, credentials inside the URL, a path with `..`.
         MissingDependency: The backend's package isn't installed.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lakelog.errors import InvalidUrl, MissingDependency
 from lakelog.store import open_store
+from lakelog.store.open import nested
 
 
 @pytest.mark.parametrize(
@@ -131,3 +132,15 @@ def test_a_missing_package_names_the_extra(scheme, package, extra, monkeypatch):
 def test_what_is_no_url_is_refused(url):
     with pytest.raises(InvalidUrl, match="is no URL"):
         open_store(url)
+
+
+def test_dotted_names_of_options_are_those_of_inner_ones():
+    given = {"key": "k", "client_kwargs": {"a": 1}, "client_kwargs.region_name": "eu-west-1"}
+    found = nested({**given, "config_kwargs.s3.addressing_style": "path", "s3.region": "x"})
+    assert found == {
+        "key": "k",
+        "client_kwargs": {"a": 1, "region_name": "eu-west-1"},
+        "config_kwargs": {"s3": {"addressing_style": "path"}},
+        "s3.region": "x",  # of another tool: the backend's error says what it is here
+    }
+    assert given["client_kwargs"] == {"a": 1}
