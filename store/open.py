@@ -96,7 +96,8 @@ def open_store(
     Args:
         url: A path (`~` is expanded), `file://`, `memory://name`, `s3://bucket/path` and so on.
         storage_options: What the backend's fsspec file system takes: credentials, endpoint; an
-            inner one also by a dotted name, as `client_kwargs.region_name`. Paths and `memory://` need none and look at none.
+            inner one also by a dotted name, as `client_kwargs.region_name`.
+            Paths and `memory://` need none and look at none.
     Raises:
         InvalidUrl: An unknown scheme, no bucket, credentials inside the URL, a path with `..`.
         MissingDependency: The backend's package isn't installed.

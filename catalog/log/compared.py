@@ -261,8 +261,8 @@ def _sums(files: pa.Table) -> Mapping[str, list[int]]:
 def _rewritten(pair: Pair) -> set[str] | None:
     """Tables that a commit between the two may have rewritten; the empty name stands for any.
     None: the history doesn't tell."""
-    before, after = pair
-    if before.revision >= 0 and (before.log != after.log or before.revision > after.revision):
+    before, after = sorted(pair, key=lambda state: state.revision)  # they may be asked backwards
+    if before.revision >= 0 and before.log != after.log:
         return None
     rows = after.history.after(before.revision)
     if len(rows) != after.revision - before.revision:
