@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -26,7 +26,8 @@ from ..errors import (
 )
 from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
-from .changing import AsOf, Changing
+from .changing import AsOf, Changing, checked_names
+from .format import compute as pc
 from .format.cut import Cut, is_token, parse_token
 from .format.names import base_folder, check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
@@ -39,6 +40,7 @@ from .scalars import value_of
 if TYPE_CHECKING:
     from ..rebuild.findings import CheckReport, RepairReport
     from .commit.change_all import Evolved
+    from .commit.compacting import Compaction
     from .commit.writer import Writer
     from .log.listing import Listing
     from .log.state import State
@@ -246,6 +248,98 @@ class Catalog(Changing):
         return evolve_all(tables, opened, value_of(table), asked, writers, execute=execute)
 
     # --- Check and repair -------------------------------------------------------------------------
+
+    def compact(
+        self,
+        database: str,
+        table: str | None = None,
+        *,
+        where: str | None = None,
+        writers: Sequence[str] | None = None,
+        target_file_size_bytes: int = 256 << 20,
+        min_input_files: int = 5,
+        delete_ratio_threshold: float = 0.3,
+        max_group_bytes: int = 2 << 30,
+        sort_by: str | Sequence[str] | None = None,
+        time_limit_s: float | None = None,
+        execute: bool = False,
+        step: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Compaction:
+        """Rewrite small files, and files with many deleted rows, into fewer: in one commit for each
+        group of files of one log, table, partition and schema. Rows stay what they are, which a
+        digest of all of them proves; deleted rows go, and so do references to external files.
+        Live writers go on beside it, and none is fenced.
+
+        A group whose files others change meanwhile is rewritten again, three times at most; a
+        losing attempt deletes what it wrote. What is done stays done: a run that was interrupted is
+        repeated.
+
+        Args:
+            table: The only table; None: all.
+            where: Only files that may hold rows which meet this predicate (docs/reading.md). With
+                `table` only.
+            writers: Only files of these.
+            target_file_size_bytes: Of the new files. Files below three quarters of it are small.
+            min_input_files: The fewest small files that are rewritten together.
+            delete_ratio_threshold: The share of rows deleted by number from which on a file is
+                rewritten whatever its size.
+            max_group_bytes: The most that one commit rewrites. With `sort_by` its rows are in
+                memory.
+            sort_by: Columns by which the rows of each group are sorted. With `table` only. None:
+                rows keep their order within a group, and come after those of files that stay.
+            time_limit_s: No group is begun later than this.
+            execute: Do it; else only say what it would do.
+            step: Called after each group: how many are done, of how many.
+        Returns:
+            The groups, and how many files stay and why; `describe()` says it in words. Tables with
+            a key stay as they are.
+        Raises:
+            TableNotFound, WriterNotFound: No log knows the table, or there is none of a writer.
+            InvalidPredicate, SchemaConflict: The predicate doesn't fit the table.
+            CapabilityMissing: The store has no put-if-absent, so a live writer would be fenced.
+            UsageError: An argument can't be.
+            Else as `Transaction.rewrite`, and a commit.
+        Requests: Those of `snapshot` and of `Snapshot.files` with details; when executed for each
+            log those of opening a writer, for each group 1 or more GET a file, 1 PUT a new file,
+            and a commit.
+        """
+        from .commit.compacting import (
+            CompactOptions,
+            TableFiles,
+            deleted_rows,
+            execute_compaction,
+            plan_compaction,
+        )
+        from .commit.inputs import columns_to_sort
+
+        options = CompactOptions(
+            target_file_size_bytes, min_input_files, delete_ratio_threshold, max_group_bytes,
+            tuple(columns_to_sort(sort_by)), time_limit_s,
+        )  # fmt: skip
+        if table is None and (where is not None or options.sort_by):
+            raise UsageError(
+                "where= and sort_by= are about the columns of one table",
+                hint="Give table= with them",
+            )
+        database, names = checked_names(database, writers)
+        snapshot = self.snapshot(database)
+        states = self._picked(snapshot._states, database, names)
+        chosen = pa.array([state.writer for state in states], pa.string())
+
+        def files_of(name: str) -> TableFiles:
+            files = snapshot.files(name, where=where, details=True)
+            files = files.filter(pc.is_in(files.column("writer"), chosen))
+            return TableFiles(name, files, deleted_rows(states, name), bool(snapshot.key(name)))
+
+        tables = snapshot.tables() if table is None else [value_of(table)]
+        plan = plan_compaction(database, map(files_of, tables), options)
+        if not execute:
+            return plan
+
+        def opened(name: str) -> Writer:
+            return self.writer(name, database, shared=True)
+
+        return execute_compaction(plan, opened, options, step)
 
     def check(
         self,

@@ -196,7 +196,7 @@ class Changing(ABC):
         )
         from .commit.restored_columns import refuse_two_keys
 
-        database, names = _checked(database, writers)
+        database, names = checked_names(database, writers)
         table = None if table is None else _checked_table(table)
         if to is None:
             raise UsageError(
@@ -245,7 +245,7 @@ class Changing(ABC):
         from .commit.adopt import log_path
         from .commit.plan_change import plan_remove
 
-        database, names = _checked(database, [writer])
+        database, names = checked_names(database, [writer])
         table = _checked_table(table)
         if isinstance(paths, str):
             raise UsageError(f"Paths are a list, not {paths!r}", hint=f"Give [{paths!r}]")
@@ -281,7 +281,7 @@ class Changing(ABC):
         """
         from .commit.plan_change import plan_drop, refuse_lost_key
 
-        database, names = _checked(database, writers)
+        database, names = checked_names(database, writers)
         table = _checked_table(table)
         heads = self._heads(database, names)
         if names is not None:
@@ -348,7 +348,7 @@ class Changing(ABC):
     ) -> Changes:
         from .read.changes import table_changes
 
-        database, _ = _checked(database, None)
+        database, _ = checked_names(database, None)
         table = _checked_table(table)
         until_states = sorted(self._states(database, until), key=lambda state: state.writer)
         since_states = self._earlier(database, since, None, whole=False)
@@ -368,7 +368,7 @@ class Changing(ABC):
     def _cut(self, database: str, writers: Sequence[str] | None) -> LogsNow:
         from .commit.change_all import LogsNow
 
-        database, names = _checked(database, writers)
+        database, names = checked_names(database, writers)
 
         def states() -> list[State]:
             heads = self._heads(database, None)
@@ -469,7 +469,7 @@ def _same(plan: ChangePlan, other: ChangePlan) -> bool:
     return all(one.same_as(two) for one, two in zip(plan.changes, other.changes, strict=True))
 
 
-def _checked(database: str, writers: Sequence[str] | None) -> tuple[str, list[str] | None]:
+def checked_names(database: str, writers: Sequence[str] | None) -> tuple[str, list[str] | None]:
     """Checks names; returns the writers once each. Raises `UsageError` or `InvalidName`."""
     database = check_id(value_of(database), "database")
     if writers is None:

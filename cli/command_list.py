@@ -85,6 +85,7 @@ _GROUPS: Final = {
         ("drop", "changing", "remove all files of a table, and forget the table"),
     ),
     "Maintain": (
+        ("compact", "compact", "rewrite small files into fewer"),
         ("checkpoint", "logs", "write a checkpoint, so that opening stays quick"),
         ("prune", "maintenance", "delete old history"),
         ("gc", "maintenance", "delete data files that no retained revision needs"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UsageError
@@ -42,6 +43,31 @@ def positive(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+_BYTES: Final = {"": 1, "b": 1} | {
+    f"{letter}{form}": base ** (power + 1)
+    for power, letter in enumerate("kmgt")
+    for form, base in (("", 1024), ("b", 1000), ("ib", 1024))
+}
+_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def size_bytes(text: str) -> int:
+    """A size: `256MiB`, `64MB`, or a number of bytes."""
+    return int(_with_unit(text, _BYTES, "a size such as 256MiB"))
+
+
+def duration_s(text: str) -> float:
+    """A duration in seconds: `90s`, `30m`, `2h`, or a number of seconds."""
+    return _with_unit(text, _SECONDS, "a time such as 90s, 30m or 2h")
+
+
+def _with_unit(text: str, units: Mapping[str, int], words: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) *([A-Za-z]*)", text.strip())
+    if found is None or found[2].lower() not in units or float(found[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+    return float(found[1]) * units[found[2].lower()]
 
 
 def point(text: str) -> AsOf:

@@ -11,8 +11,8 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "changes", "check", "databases", "delete", "drop", "evolve", "history",
-        "margins", "remove", "repair", "restore", "snapshot", "store", "update", "url", "wide",
+        "ambient", "changes", "check", "compact", "databases", "delete", "drop", "evolve",
+        "history", "margins", "remove", "repair", "restore", "snapshot", "store", "update", "url", "wide",
         "writer", "writers",
     },
     "Snapshot": {

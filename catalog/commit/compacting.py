@@ -1,0 +1,338 @@
+"""Compaction: small files of a table, and files with many deleted rows, rewritten into fewer.
+
+A plan follows from the log alone. It is groups of files of one log, one table, one partition and
+one schema; each group becomes one commit of a guest, so that no live writer is fenced, and what
+has been rewritten stays so wherever a run ends.
+
+Source: docs/maintenance.md, "compact".
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from ...errors import UsageError
+from ..log.lookup import files_with
+from .change_all import OVERTAKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from ..log.state import State
+    from .writer import Writer
+
+Status = Literal["planned", "done", "overtaken", "not begun"]
+
+TARGET_BYTES: Final = 256 << 20
+GROUP_BYTES: Final = 2 << 30
+_SMALL: Final = 0.75  # of the target: a file below it is small
+_GROUP_FILES: Final = 20_000
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """What is rewritten, and into what. The names are those of Iceberg's `rewrite_data_files`.
+
+    Attributes:
+        target_file_size_bytes: Of the new files. Files below three quarters of it are small.
+        min_input_files: The fewest small files that are rewritten together.
+        delete_ratio_threshold: The share of deleted rows, by number, from which on a file is
+            rewritten whatever its size.
+        max_group_bytes: The most that one commit rewrites.
+        sort_by: Columns by which the rows of a group are sorted; the group is in memory then. None:
+            rows keep the order of their commits, and files are read as streams.
+        time_limit_s: No group is begun later than so many seconds after the first; None: no limit.
+    """
+
+    target_file_size_bytes: int = TARGET_BYTES
+    min_input_files: int = 5
+    delete_ratio_threshold: float = 0.3
+    max_group_bytes: int = GROUP_BYTES
+    sort_by: tuple[str, ...] = ()
+    time_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("target_file_size_bytes", "min_input_files", "max_group_bytes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UsageError(f"{name}= is a whole number from 1 on, not {value!r}", key=name)
+        if not 0 < self.delete_ratio_threshold <= 1:
+            raise UsageError(
+                f"delete_ratio_threshold= is above 0 and at most 1, not "
+                f"{self.delete_ratio_threshold!r}",
+                key="delete_ratio_threshold",
+                hint="0.3 rewrites files of which three rows in ten are deleted",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactGroup:
+    """Files that one commit rewrites.
+
+    Attributes:
+        writer, table, partition: Whose, of which table and partition.
+        paths: Of the files, in the order of their commits.
+        size_bytes, row_count: Of all of them together, deleted rows included.
+        deleted_rows: How many of these are deleted by number.
+        reason: Why: `small files` or `deleted rows`.
+        status: planned; done; overtaken: others changed its files three times while it was
+            rewritten, and nothing of it was committed; not begun: the time limit came first.
+        revision: Of its commit.
+        files_after, size_after_bytes: Of the new files, once it is done.
+    """
+
+    writer: str
+    table: str
+    partition: str
+    paths: tuple[str, ...]
+    size_bytes: int
+    row_count: int
+    deleted_rows: int
+    reason: str
+    status: Status = "planned"
+    revision: int | None = None
+    files_after: int = 0
+    size_after_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compaction is going to do, or has done.
+
+    Attributes:
+        database: Of which.
+        groups: What is rewritten, by table, writer and partition.
+        files_kept: How many files stay as they are, by reason: `large enough`, `too few small
+            files`, `table has a key`.
+    """
+
+    database: str
+    groups: tuple[CompactGroup, ...]
+    files_kept: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Checks whether there is nothing to rewrite."""
+        return not self.groups
+
+    @property
+    def remaining(self) -> int:
+        """How many groups are still to be rewritten."""
+        return sum(group.status != "done" for group in self.groups)
+
+    def describe(self) -> str:
+        """Returns the plan or the report as text: a line a group, then what stays and why."""
+        lines = []
+        for group in self.groups:
+            of = f"{group.table} of {group.writer}/{self.database}"
+            of += f", partition {group.partition}" if group.partition else ""
+            what = f"{of}: {len(group.paths):,} files, {group.size_bytes:,} bytes ({group.reason})"
+            if group.status == "done":
+                what += (
+                    f" -> {group.files_after:,} files, {group.size_after_bytes:,} bytes, "
+                    f"revision {group.revision}"
+                )
+            elif group.status != "planned":
+                what += f": {group.status}"
+            lines.append(what)
+        if not self.groups:
+            lines.append("nothing to compact")
+        lines += [f"kept: {number:,} files ({why})" for why, number in self.files_kept.items()]
+        return "\n".join(lines)
+
+
+# --- The plan -------------------------------------------------------------------------------------
+
+
+class TableFiles(NamedTuple):
+    """The files of a table that may be rewritten.
+
+    Attributes:
+        table: Its name.
+        files: As `Snapshot.files` with details.
+        deleted: By writer and path how many rows are deleted by number; files without any may lack.
+        has_key: Whether the table has a key.
+    """
+
+    table: str
+    files: pa.Table
+    deleted: Mapping[tuple[str, str], int]
+    has_key: bool
+
+
+def plan_compaction(
+    database: str, tables: Iterable[TableFiles], options: CompactOptions
+) -> Compaction:
+    """Returns the groups to rewrite."""
+    groups: list[CompactGroup] = []
+    kept: Counter[str] = Counter()
+    for one in tables:
+        if one.has_key:
+            kept["table has a key"] += one.files.num_rows
+            continue
+        for alike in _alike(one.files):
+            groups += _groups(one.table, alike, one.deleted, options, kept)
+    return Compaction(
+        database, tuple(groups), {why: number for why, number in kept.items() if number}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    writer: str
+    partition: str
+    path: str
+    size_bytes: int
+    row_count: int
+
+
+def _alike(files: pa.Table) -> list[list[_File]]:
+    """Files of one writer, partition and schema together, each in the order of their commits."""
+    names = ["writer", "partition", "schema_fingerprint", "revision", "first_clock", "path"]
+    files = files.sort_by([(name, "ascending") for name in names])
+    columns = [files.column(name).to_pylist() for name in (*names, "size_bytes", "row_count")]
+    found: dict[tuple[str, str, bytes], list[_File]] = {}
+    for writer, partition, schema, _, _, path, size, rows in zip(*columns, strict=True):
+        one = _File(writer, partition, path, size, rows)
+        found.setdefault((writer, partition, schema), []).append(one)
+    return list(found.values())
+
+
+def deleted_rows(states: Iterable[State], table: str) -> dict[tuple[str, str], int]:
+    """Returns by writer and path how many rows of a table's files are deleted by number."""
+    return {
+        (state.writer, path): sum(entry.cardinality for entry in entries)
+        for state in states
+        for path, entries in state.deletes.rows_of(table).items()
+    }
+
+
+def _groups(
+    table: str,
+    files: Sequence[_File],
+    deleted: Mapping[tuple[str, str], int],
+    options: CompactOptions,
+    kept: Counter[str],
+) -> list[CompactGroup]:
+    """The groups of files that are alike; counts in `kept` those that stay."""
+    gone = {one.path: deleted.get((one.writer, one.path), 0) for one in files}
+    dirty = {
+        one.path
+        for one in files
+        if gone[one.path] and gone[one.path] >= options.delete_ratio_threshold * one.row_count
+    }
+    small_bytes = _SMALL * options.target_file_size_bytes
+    chosen = [one for one in files if one.path in dirty or one.size_bytes < small_bytes]
+    kept["large enough"] += len(files) - len(chosen)
+    groups = []
+    for part in _packed(chosen, options.max_group_bytes):
+        size_bytes = sum(one.size_bytes for one in part)
+        expected = -(-size_bytes // options.target_file_size_bytes)
+        is_dirty = any(one.path in dirty for one in part)
+        if not is_dirty and not (len(part) >= options.min_input_files and expected < len(part)):
+            kept["too few small files"] += len(part)
+            continue
+        groups.append(
+            CompactGroup(
+                part[0].writer, table, part[0].partition, tuple(one.path for one in part),
+                size_bytes, sum(one.row_count for one in part), sum(gone[one.path] for one in part),
+                "deleted rows" if is_dirty else "small files",
+            )
+        )  # fmt: skip
+    return groups
+
+
+def _packed(files: Sequence[_File], limit_bytes: int) -> list[list[_File]]:
+    """Files in runs of at most so many bytes; a larger file alone."""
+    runs: list[list[_File]] = []
+    size_bytes = 0
+    for one in files:
+        if not runs or size_bytes + one.size_bytes > limit_bytes or len(runs[-1]) == _GROUP_FILES:
+            runs.append([])
+            size_bytes = 0
+        runs[-1].append(one)
+        size_bytes += one.size_bytes
+    return runs
+
+
+# --- Its execution --------------------------------------------------------------------------------
+
+
+def execute_compaction(
+    plan: Compaction,
+    opened: Callable[[str], Writer],
+    options: CompactOptions,
+    step: Callable[[int, int], None] = lambda done, total: None,
+) -> Compaction:
+    """Rewrites each group in a commit of its own; returns the plan with what became of each.
+
+    Args:
+        opened: Opens the log of a writer as a guest.
+        step: Called after each group: how many are done, of how many.
+    Raises:
+        CapabilityMissing: The store has no put-if-absent, so that there are no guests.
+        Else as `Transaction.rewrite`: groups that were done before stay done.
+    Requests: for each log those of opening a writer; for each group those of
+        `Transaction.rewrite` and of a commit.
+    """
+    began_s = time.monotonic()
+    done: list[CompactGroup] = []
+    with ExitStack() as stack:
+        writers: dict[str, Writer] = {}
+        for group in plan.groups:
+            is_late = options.time_limit_s is not None and (
+                time.monotonic() - began_s >= options.time_limit_s
+            )
+            if is_late:
+                done.append(replace(group, status="not begun"))
+                continue
+            if group.writer not in writers:
+                writers[group.writer] = stack.enter_context(opened(group.writer))
+            done.append(_rewritten(writers[group.writer], group, options))
+            step(len(done), len(plan.groups))
+    return replace(plan, groups=tuple(done))
+
+
+def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> CompactGroup:
+    """Rewrites one group; again without the files that others have taken out meanwhile."""
+    for turn in range(_TRIES):
+        tx = writer.transaction(operation="rewrite", summary={"job": "compact"})
+        paths = group.paths if turn == 0 else _live(writer, group)
+        try:
+            found = tx.rewrite(
+                group.table, paths,
+                sort_by=options.sort_by or None, file_bytes=options.target_file_size_bytes,
+            )  # fmt: skip
+            info = tx.commit()
+        except OVERTAKEN:
+            tx.discard()
+            continue
+        except BaseException:
+            tx.discard()
+            raise
+        adds = [action.add for action in tx._intent.actions if action.HasField("add")]
+        return replace(
+            group,
+            status="done",
+            revision=None if info is None else info.revision,
+            files_after=len(found.rewritten),
+            size_after_bytes=sum(add.size_bytes for add in adds),
+        )
+    return replace(group, status="overtaken")
+
+
+def _live(writer: Writer, group: CompactGroup) -> list[str]:
+    """The files of a group that are still there."""
+
+    def asked(state: State) -> list[str]:
+        files = files_with(state, list(group.paths))
+        return [path for path in group.paths if files.is_live(group.table, path)]
+
+    return writer._session.ask(asked)

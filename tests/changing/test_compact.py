@@ -1,0 +1,368 @@
+"""Compaction: what is rewritten, what stays, and that no row changes, at any point in time."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import lakelog
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakelog import Catalog, open_catalog
+from lakelog.catalog.commit.compacting import CompactOptions, execute_compaction
+from lakelog.errors import CapabilityMissing, TableNotFound, UsageError, WriterNotFound
+from lakelog.testing.counting import CountingStore
+from lakelog.testing.doubles import PlainStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return open_catalog(str(tmp_path / "lake"))
+
+
+def fill(catalog: Catalog, writer: str = "a", files: int = 6, **options: Any) -> None:
+    """Writes files of two rows: 0 and 1, 2 and 3, and so on."""
+    with catalog.writer(writer, "db") as opened:
+        for number in range(files):
+            with opened.transaction() as tx:
+                rows = {"n": [2 * number, 2 * number + 1], "half": [number // 2] * 2}
+                tx.write("t", pa.table(rows), **options)
+
+
+def values(catalog: Catalog, as_of: Any = None) -> list[int]:
+    return sorted(catalog.snapshot("db", as_of).to_arrow("t").column("n").to_pylist())
+
+
+def live(catalog: Catalog) -> list[str]:
+    return catalog.snapshot("db").files("t").column("path").to_pylist()
+
+
+def points(catalog: Catalog) -> dict[str, list[int]]:
+    """The rows at each revision of writer a."""
+    head = catalog.snapshot("db").cut.revisions["a"]
+    tokens = [catalog.snapshot("db", {"a": n}).token for n in range(head + 1)]
+    return {token: values(catalog, token) for token in tokens}
+
+
+def test_small_files_become_one_and_every_point_in_time_stays(catalog: Catalog) -> None:
+    fill(catalog)
+    before = points(catalog)
+    planned = catalog.compact("db")
+    assert [(g.writer, g.table, len(g.paths), g.status) for g in planned.groups] == [
+        ("a", "t", 6, "planned")
+    ]
+    assert len(live(catalog)) == 6, "a plan changes nothing"
+    done = catalog.compact("db", execute=True)
+    (group,) = done.groups
+    assert (group.status, group.revision, group.files_after, done.remaining) == ("done", 6, 1, 0)
+    assert len(live(catalog)) == 1
+    found = catalog.snapshot("db").to_arrow("t").column("n").to_pylist()
+    assert found == list(range(12)), "rows keep their order"
+    assert {token: values(catalog, token) for token in before} == before
+    assert catalog.history("db").column("operation").to_pylist()[-1] == "rewrite"
+
+
+def test_a_second_run_has_nothing_to_do(catalog: Catalog) -> None:
+    fill(catalog)
+    catalog.compact("db", execute=True)
+    again = catalog.compact("db", execute=True)
+    assert again.is_empty
+    assert again.files_kept == {"too few small files": 1}
+    assert "nothing to compact" in again.describe()
+
+
+def test_fewer_small_files_than_asked_for_stay(catalog: Catalog) -> None:
+    fill(catalog, files=4)
+    assert catalog.compact("db").is_empty
+    (group,) = catalog.compact("db", min_input_files=4).groups
+    assert len(group.paths) == 4
+
+
+def test_large_files_stay(catalog: Catalog) -> None:
+    fill(catalog)
+    size_bytes = max(catalog.snapshot("db").files("t").column("size_bytes").to_pylist())
+    found = catalog.compact("db", target_file_size_bytes=size_bytes)
+    assert found.is_empty
+    assert found.files_kept == {"large enough": 6}
+
+
+def test_deleted_rows_go_whatever_the_size_of_a_file(catalog: Catalog) -> None:
+    fill(catalog, files=3)
+    with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+        tx.delete("t", "n = 2", mode="rows")
+    before = points(catalog)
+    (group,) = catalog.compact("db", target_file_size_bytes=1, execute=True).groups
+    assert (group.reason, len(group.paths), group.deleted_rows) == ("deleted rows", 1, 1)
+    assert values(catalog) == [0, 1, 3, 4, 5]
+    assert sum(catalog.snapshot("db").files("t").column("row_count").to_pylist()) == 5
+    assert {token: values(catalog, token) for token in before} == before
+    assert catalog.compact("db", target_file_size_bytes=1).is_empty
+
+
+def test_rows_deleted_by_a_predicate_don_t_come_back(catalog: Catalog) -> None:
+    fill(catalog)
+    with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+        tx.delete("t", "n = 3", mode="predicate")
+    catalog.compact("db", execute=True)
+    assert values(catalog) == [n for n in range(12) if n != 3]
+    assert len(live(catalog)) == 1
+
+
+def test_a_file_of_which_all_rows_are_deleted_goes(catalog: Catalog) -> None:
+    fill(catalog, files=1)
+    with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+        tx.delete("t", "half = 0 OR n = 100", mode="predicate")
+        tx.write("t", pa.table({"n": [7], "half": [1]}))
+    catalog.compact("db", min_input_files=2, execute=True)
+    assert values(catalog) == [7]
+
+
+def test_writers_partitions_and_tables_are_apart(catalog: Catalog) -> None:
+    fill(catalog, "a", partition_by=["half"])
+    fill(catalog, "a", partition_by=["half"])
+    fill(catalog, "b")
+    with catalog.writer("a", "db") as writer, writer.transaction() as tx:
+        for _ in range(5):
+            tx.write("u", pa.table({"x": [1]}))
+    found = catalog.compact("db", min_input_files=2, execute=True)
+    a_groups = [g for g in found.groups if g.writer == "a" and g.table == "t"]
+    assert sorted(g.partition for g in a_groups) == [f"half={n}" for n in range(3)]
+    assert [len(g.paths) for g in found.groups if g.writer == "b"] == [6]
+    assert [len(g.paths) for g in found.groups if g.table == "u"] == [5]
+    parts = catalog.snapshot("db").files("t", writer="a").column("partition").to_pylist()
+    assert sorted(parts) == sorted(g.partition for g in a_groups)
+    chosen = catalog.compact("db", "t", writers=["b"], min_input_files=1)
+    assert {g.writer for g in chosen.groups} <= {"b"}
+
+
+def test_the_inputs_of_a_commit_are_bounded(catalog: Catalog) -> None:
+    fill(catalog, files=10)
+    sizes = catalog.snapshot("db").files("t").column("size_bytes").to_pylist()
+    found = catalog.compact("db", max_group_bytes=5 * max(sizes), execute=True)
+    assert [len(g.paths) for g in found.groups] == [5, 5]
+    assert len(live(catalog)) == 2
+    assert values(catalog) == list(range(20))
+
+
+def test_rows_are_sorted(catalog: Catalog) -> None:
+    fill(catalog)
+    catalog.compact("db", "t", sort_by="n", min_input_files=2, execute=True)
+    with catalog.writer("b", "db") as writer, writer.transaction() as tx:
+        for number in (5, 3, 4):
+            tx.write("u", pa.table({"n": [number]}))
+    catalog.compact("db", "u", sort_by=["n"], min_input_files=2, execute=True)
+    assert catalog.snapshot("db").to_arrow("u").column("n").to_pylist() == [3, 4, 5]
+
+
+def test_a_table_with_a_key_stays_as_it_is(catalog: Catalog) -> None:
+    fill(catalog)
+    fill(catalog, "b")
+    catalog.evolve("db", "t", key=["n"], writers=["b"])
+    found = catalog.compact("db", execute=True)
+    assert found.is_empty
+    assert found.files_kept == {"table has a key": 12}
+
+
+def test_external_files_are_written_below_data(catalog: Catalog, tmp_path: Path) -> None:
+    for number in range(5):
+        pq.write_table(pa.table({"n": [number]}), tmp_path / f"{number}.parquet")
+    with catalog.writer("a", "db") as writer, writer.transaction() as tx:
+        for number in range(5):
+            tx.add("t", tmp_path / f"{number}.parquet")
+    catalog.compact("db", execute=True)
+    (path,) = live(catalog)
+    assert path.startswith("data/")
+    assert values(catalog) == list(range(5))
+    assert len(list(tmp_path.glob("*.parquet"))) == 5, "they are somebody else's"
+
+
+def test_files_written_before_and_after_a_change_of_columns(catalog: Catalog) -> None:
+    fill(catalog, files=5)
+    catalog.evolve("db", "t", add={"new": pa.int64()}, rename={"half": "part"}, default={"new": 9})
+    with catalog.writer("a", "db") as writer:
+        for number in range(5):
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"n": [100 + number], "part": [0], "new": [number]}))
+    before = catalog.snapshot("db").to_arrow("t").sort_by("n")
+    catalog.compact("db", execute=True)
+    assert len(live(catalog)) == 2
+    assert catalog.snapshot("db").to_arrow("t").sort_by("n").equals(before)
+    catalog.compact("db", min_input_files=2, execute=True)
+    assert len(live(catalog)) == 1
+    assert catalog.snapshot("db").to_arrow("t").sort_by("n").equals(before)
+
+
+# --- Beside others --------------------------------------------------------------------------------
+
+
+def compacted_beside(
+    catalog: Catalog, change: Callable[[int], None], turns: int
+) -> lakelog.catalog.commit.compacting.Compaction:
+    """Compacts while `change` is called before each of the first commits of the compaction."""
+    plan = catalog.compact("db")
+    left = iter(range(turns))
+
+    def opened(name: str) -> Any:
+        writer = catalog.writer(name, "db", shared=True)
+        commit = writer._session.commit
+
+        def after_change(intent: Any) -> Any:
+            turn = next(left, None)
+            if turn is not None:
+                change(turn)
+            return commit(intent)
+
+        writer._session.commit = after_change  # type: ignore[method-assign]
+        return writer
+
+    return execute_compaction(plan, opened, CompactOptions())
+
+
+def test_an_append_is_no_conflict(catalog: Catalog) -> None:
+    fill(catalog)
+
+    def append(turn: int) -> None:
+        with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+            tx.write("t", pa.table({"n": [100 + turn], "half": [0]}))
+
+    (group,) = compacted_beside(catalog, append, 1).groups
+    assert (group.status, group.revision) == ("done", 7)
+    assert values(catalog) == [*range(12), 100]
+
+
+@pytest.mark.parametrize("mode", ["rows", "predicate"])
+def test_a_delete_meanwhile_wins_and_the_group_is_rewritten_again(
+    catalog: Catalog, mode: str
+) -> None:
+    fill(catalog)
+
+    def delete(turn: int) -> None:
+        with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+            tx.delete("t", f"n = {turn}", mode=mode)
+
+    (group,) = compacted_beside(catalog, delete, 2).groups
+    assert group.status == "done"
+    assert values(catalog) == list(range(2, 12))
+    assert len(live(catalog)) == 1
+
+
+def test_files_that_others_took_out_are_left_out(catalog: Catalog) -> None:
+    fill(catalog)
+    first = live(catalog)[0]
+
+    def remove(turn: int) -> None:
+        with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+            tx.remove(first)
+
+    (group,) = compacted_beside(catalog, remove, 1).groups
+    assert group.status == "done"
+    assert len(values(catalog)) == 10
+
+
+def test_a_group_that_is_overtaken_each_time_leaves_nothing_behind(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    fill(catalog)
+
+    def delete(turn: int) -> None:
+        with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+            tx.delete("t", f"n = {turn}", mode="predicate")
+
+    found = compacted_beside(catalog, delete, 3)
+    assert [g.status for g in found.groups] == ["overtaken"]
+    assert found.remaining == 1
+    assert values(catalog) == list(range(3, 12))
+    assert len(list((tmp_path / "lake/a/db/data").rglob("*.parquet"))) == 6
+
+
+def test_an_owner_that_is_open_goes_on(catalog: Catalog) -> None:
+    with catalog.writer("a", "db") as owner:
+        for number in range(5):
+            with owner.transaction() as tx:
+                tx.write("t", pa.table({"n": [number]}))
+        late = owner.transaction()
+        late.write("t", pa.table({"n": [5]}))
+        catalog.compact("db", execute=True)
+        late.commit()
+        with owner.transaction() as tx:
+            tx.overwrite("t", pa.table({"n": [6]}), "n = 0", validate=False)
+    assert values(catalog) == [1, 2, 3, 4, 5, 6]
+
+
+def test_two_compactions_at_once_keep_every_row(catalog: Catalog) -> None:
+    fill(catalog, files=20)
+    sizes = catalog.snapshot("db").files("t").column("size_bytes").to_pylist()
+    size_bytes = 5 * max(sizes)
+    runs = [
+        threading.Thread(
+            target=catalog.compact,
+            args=("db",),
+            kwargs={"max_group_bytes": size_bytes, "execute": True},
+        )
+        for _ in range(2)
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert values(catalog) == list(range(40))
+    assert len(live(catalog)) == 4
+
+
+def test_what_is_not_begun_in_time_is_left_for_the_next_run(catalog: Catalog) -> None:
+    fill(catalog)
+    found = catalog.compact("db", time_limit_s=0.0, execute=True)
+    assert [g.status for g in found.groups] == ["not begun"]
+    assert found.remaining == 1
+    assert len(live(catalog)) == 6
+
+
+def test_a_store_without_put_if_absent_is_left_alone(catalog: Catalog) -> None:
+    fill(catalog)
+    plain = Catalog(PlainStore(catalog.store))
+    assert len(plain.compact("db").groups) == 1
+    with pytest.raises(CapabilityMissing):
+        plain.compact("db", execute=True)
+    assert len(live(catalog)) == 6
+
+
+def test_what_it_costs(catalog: Catalog) -> None:
+    fill(catalog)
+    counting = CountingStore(catalog.store)
+    costly = Catalog(counting)
+    costly.compact("db")
+    planned = {verb: n for verb, n in counting.reset().items() if n}
+    assert "put" not in planned
+    costly.compact("db", execute=True)
+    spent = counting.reset()
+    assert spent["delete"] <= 2, "of the probe"
+    assert spent["put"] <= 8
+
+
+# --- What can't be --------------------------------------------------------------------------------
+
+
+def test_arguments_that_can_not_be(catalog: Catalog) -> None:
+    fill(catalog, files=1)
+    for wrong in (
+        {"target_file_size_bytes": 0},
+        {"min_input_files": -1},
+        {"delete_ratio_threshold": 0},
+        {"delete_ratio_threshold": 30},
+        {"max_group_bytes": 1.5},
+    ):
+        with pytest.raises(UsageError):
+            catalog.compact("db", **wrong)
+    with pytest.raises(UsageError, match="one table"):
+        catalog.compact("db", where="n = 1")
+    with pytest.raises(UsageError, match="one table"):
+        catalog.compact("db", sort_by="n")
+    with pytest.raises(TableNotFound):
+        catalog.compact("db", "no")
+    with pytest.raises(WriterNotFound):
+        catalog.compact("db", writers=["no"])
