@@ -12,8 +12,8 @@ import pytest
 SURFACE = {
     "Catalog": {
         "ambient", "changes", "check", "compact", "databases", "delete", "drop", "evolve",
-        "history", "margins", "remove", "repair", "restore", "snapshot", "store", "update", "url", "wide",
-        "writer", "writers",
+        "history", "margins", "remove", "repair", "restore", "snapshot", "store", "update", "url",
+        "wide", "writer", "writers",
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "diff", "explain", "file_list",
