@@ -716,10 +716,11 @@ class _LogCheck:
         if not skipped_by:
             self.report("note", key, f"{problem}. No read believes it", table=file["table"], rows=0)
             return
-        log = f"{self.log.database} {shlex.quote(file['table'])} {shlex.quote(key)}"
-        log += f" --writer {self.log.writer}"
+        writer, file_url = self.log.writer, shlex.quote(key)
+        database, table = self.log.database, shlex.quote(file["table"])
         command = (
-            f"`lakelog remove URL {log} --execute`, then `lakelog add URL {log} --no-statistics`"
+            f"`lakelog remove URL {database} {table} {file_url} --writer {writer} --execute`, then "
+            f"`lakelog add URL {database} {table} {file_url} --writer {writer} --no-statistics`"
         )
         problem += ". Reads skip the file by it"
         rows, at = file["row_count"], file["revision"]
