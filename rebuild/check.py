@@ -675,26 +675,23 @@ class _LogCheck:
         believed: dict[str, set[tuple[str, str]]] = {}
         for key, file in files:
             path, table = file["path"], file["table"]
-            if self.head is None or not self.head.files.is_live(table, path) or is_own(key):
+            if is_own(key) or self.head is None:
                 continue
-            if table not in believed:
-                believed[table] = _believed(self.head, table)
-            wrong = self._wrong_statements(key, file)
-            if wrong:
-                self._report_statements(key, file, wrong, believed[table])
+            with contextlib.suppress(LakelogError):  # what is damaged is another finding
+                if not self.head.files.is_live(table, path):
+                    continue
+                if table not in believed:
+                    believed[table] = _believed(self.head, table)
+                wrong = self._wrong_statements(key, file)
+                if wrong:
+                    self._report_statements(key, file, wrong, believed[table])
 
     def _wrong_statements(self, key: str, file: File) -> list[WrongStatement]:
         import pyarrow.parquet as pq
 
         part = FilePart(key, file["size_bytes"], file["row_count"], pa.schema([]))
-        try:
-            with (
-                reading(part),
-                self.catalog.wide.open_input(key, size_bytes=part.size_bytes) as source,
-            ):
-                return list(wrong_statements(pq.ParquetFile(source)))
-        except LakelogError:
-            return []  # its pages were read before; what can't be decoded is an error to who reads
+        with reading(part), self.catalog.wide.open_input(key, size_bytes=part.size_bytes) as source:
+            return list(wrong_statements(pq.ParquetFile(source)))
 
     def _report_statements(
         self,
