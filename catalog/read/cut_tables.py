@@ -24,13 +24,14 @@ from ...errors import (
     it_has,
     some_names,
 )
-from ..data.unify import FileSchema, distinct, shown, unify
+from ..data.unify import FileSchema, distinct, only, shown, unify
 from ..format import compute as pc
-from ..format.columns import column, numbers
+from ..format.columns import array, column, numbers
 from ..format.names import is_text
 from ..format.segments import SCHEMAS
 from ..log.known_schemas import KnownSchemas, decode_schemas
 from ..scalars import value_of
+from ..where.tree import DAY_S, PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Set
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ..log.files import Files
     from ..log.known_schemas import SchemaEntry
     from ..log.state import State
+    from ..where.outcomes import Facts
     from .keys import TableKeys
     from .table_facts import TableFacts
 
@@ -317,7 +319,8 @@ class ConflictWarning(UserWarning):
 
 class AgreeingTables(CutTables):
     """Tables of which each file can be read together with the others: of two that can't the one
-    stays that comes first in the order of docs/format.md, section 5.3. A file is left out as a
+    stays that comes first in the order of docs/format.md, section 5.3; and of times that the finest
+    unit of their column doesn't hold none does, as far as statistics tell. A file is left out as a
     whole, whichever columns are asked for; of a table with a key its rows still supersede others.
 
     Warns:
@@ -327,12 +330,13 @@ class AgreeingTables(CutTables):
     def __init__(self, database: str, states: Sequence[State]) -> None:
         super().__init__(database, states)
         self._lost: dict[str, dict[str, set[bytes]]] = {}
+        self._far: dict[str, dict[str, set[str]]] = {}
         self._of_key: dict[str, CutTables] = {}
         self._whole = CutTables(database, states)
 
     def leaves_out(self, table: str) -> bool:
         """Whether some live files of a table are left out."""
-        return bool(self._left_out(table))
+        return bool(self._left_out(table) or self._far[table])
 
     def keys_of(self, table: str) -> TableKeys | None:
         """As in `CutTables`: by the rows of all files but those whose key has other types than that
@@ -368,8 +372,9 @@ class AgreeingTables(CutTables):
     ) -> tuple[Files, KnownSchemas]:
         """As in `CutTables`, with the files that agree."""
         files, known = super().table_of(state, table, partition)
-        lost = self._left_out(table).get(state.writer)
-        return (_without(files, table, lost), known) if lost else (files, known)
+        lost = self._left_out(table).get(state.writer, set())
+        far = self._far[table].get(state.writer, set())
+        return (_without(files, table, lost, far), known) if lost or far else (files, known)
 
     def _used(self, table: str) -> Iterator[tuple[str, bytes, FileSchema]]:
         """The schemas of all live files, in their order: writer, fingerprint and what it shows."""
@@ -384,11 +389,13 @@ class AgreeingTables(CutTables):
         """By writer the schemas whose files are left out."""
         with self._reading:
             if table not in self._lost:
-                self._lost[table] = {}  # while this is found out nothing is left out
-                self._lost[table] = self._conflicting(table)
+                self._lost[table] = self._far[table] = {}  # meanwhile nothing is left out
+                lost, kept = self._conflicting(table)
+                self._far[table] = self._beyond(table, kept)
+                self._lost[table] = lost
             return self._lost[table]
 
-    def _conflicting(self, table: str) -> dict[str, set[bytes]]:
+    def _conflicting(self, table: str) -> tuple[dict[str, set[bytes]], list[FileSchema]]:
         kept: list[FileSchema] = []
         lost: dict[str, set[bytes]] = {}
         for writer, fingerprint, item in self._used(table):
@@ -398,8 +405,43 @@ class AgreeingTables(CutTables):
             except SchemaConflict as error:
                 lost.setdefault(writer, set()).add(fingerprint)
                 state = next(one for one in self.states if one.writer == writer)
-                _warn(error, super().table_of(state, table)[0], table, fingerprint)
-        return lost
+                files = super().table_of(state, table)[0].table(table)
+                same = _are_of(files.column("schema_fingerprint"), {fingerprint})
+                _warn(error.message, files.filter(same))
+        return lost, kept
+
+    def _beyond(self, table: str, kept: Sequence[FileSchema]) -> dict[str, set[str]]:
+        """By writer the paths of files with times that the unit of their column doesn't hold."""
+        from .table_facts import TableFacts
+
+        kinds: dict[str, set[str]] = {}
+        for item in kept:
+            for field in item.schema:
+                if pa.types.is_timestamp(field.type) or pa.types.is_date32(field.type):
+                    kinds.setdefault(field.name, set()).add(str(field.type))
+        names = [name for name, own in kinds.items() if len(own) > 1]
+        found: dict[str, set[str]] = {}
+        if not names:
+            return found
+        read = only(unify(kept, table), set(names))
+        for state in self.states:
+            of = super().table_of(state, table)
+            files = of[0].table(table)
+            far = [np.zeros(0, np.bool_)]
+            for source in TableFacts(state, table, of).of_files(names):
+                own = np.zeros(len(source.live), np.bool_)
+                for members, facts in source.units.by_schema(read):
+                    for field in read:
+                        own[members] |= _is_beyond(facts(field.name), field.type)
+                far.append(own[source.live])
+            beyond = files.filter(array(np.concatenate(far)))
+            if beyond.num_rows:
+                found[state.writer] = set(beyond.column("path").to_pylist())
+                said = (
+                    f"Files of {state.writer!r} hold times beyond {', '.join(map(str, read.types))}"
+                )
+                _warn(f"{said} in {', '.join(names)} of table {table!r}", beyond)
+        return found
 
 
 class _Without(CutTables):
@@ -419,14 +461,29 @@ class _Without(CutTables):
         return (_without(files, table, lost), known) if lost else (files, known)
 
 
-def _warn(error: SchemaConflict, files: Files, table: str, fingerprint: bytes) -> None:
-    rows = files.table(table)
-    rows = rows.filter(_are_of(rows.column("schema_fingerprint"), {fingerprint}))
+def _is_beyond(facts: Facts, wanted: pa.DataType) -> np.ndarray:
+    """Per file whether it holds times that a unit doesn't, by what is known of it."""
+    beyond: np.ndarray = np.zeros(len(facts.rows), np.bool_)
+    if facts.low is None or facts.high is None or facts.kind is None:
+        return beyond
+    finer = PER_SECOND[wanted.unit]
+    if pa.types.is_date32(facts.kind):
+        finer *= DAY_S
+    else:
+        finer //= PER_SECOND[facts.kind.unit]
+    if finer > 1:
+        most = (1 << 63) // finer
+        beyond |= facts.high.known & (np.asarray(facts.high.values) > most)
+        beyond |= facts.low.known & (np.asarray(facts.low.values) < -most)
+    return beyond
+
+
+def _warn(why: str, rows: pa.Table) -> None:
     paths = sorted(rows.column("path").to_pylist())
     count = int(numbers(rows.column("row_count")).sum())
     more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
     warnings.warn(
-        f"{error.message}: left out are {count:,} rows of {', '.join(paths[:_NAMED])}{more}",
+        f"{why}: left out are {count:,} rows of {', '.join(paths[:_NAMED])}{more}",
         ConflictWarning,
         stacklevel=2,
     )
@@ -436,8 +493,9 @@ def _are_of(fingerprints: pa.ChunkedArray, wanted: Set[bytes]) -> pa.ChunkedArra
     return pc.is_in(fingerprints, column(sorted(wanted), pa.binary(16)))
 
 
-def _without(files: Files, table: str, lost: Set[bytes]) -> Files:
-    """Files of a table without those of some schemas."""
+def _without(files: Files, table: str, lost: Set[bytes], paths: Set[str] = frozenset()) -> Files:
+    """Files of a table without those of some schemas, and some more."""
+    gone = column(sorted(paths), pa.string())
     found = files.copy()
     for part in found.parts:
         if table in part.run.ranges:
@@ -445,9 +503,14 @@ def _without(files: Files, table: str, lost: Set[bytes]) -> Files:
             names = part.run.core.column("schema_fingerprint").slice(start, end - start)
             dead = np.zeros(part.run.rows, np.bool_) if part.dead is None else part.dead.copy()
             dead[start:end] |= numbers(_are_of(names, lost))
+            if paths:
+                own = part.run.core.column("path").slice(start, end - start)
+                dead[start:end] |= numbers(pc.is_in(own, gone))
             part.dead = dead
     added = found.added.get(table, {})
     found.added[table] = {
-        path: held for path, held in added.items() if held[0].schema_fingerprint not in lost
+        path: held
+        for path, held in added.items()
+        if held[0].schema_fingerprint not in lost and path not in paths
     }
     return found

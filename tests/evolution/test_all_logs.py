@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import warnings
 
 import pyarrow as pa
@@ -147,3 +148,33 @@ def test_files_whose_types_conflict_can_be_left_out(lake: Lake) -> None:
         assert lake.catalog.snapshot("db", on_conflict="skip").to_arrow("t").to_pylist() == found
     with pytest.raises(UsageError, match="can't be 'allow'"):
         lake.catalog.snapshot("db", on_conflict="allow")
+
+
+US, NS = pa.timestamp("us"), pa.timestamp("ns")
+
+
+@pytest.mark.parametrize("kind", [US, pa.timestamp("ms"), pa.date32()])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_files_with_times_beyond_the_unit_are_left_out(
+    lake: Lake, kind: pa.DataType, checkpoint: bool
+) -> None:
+    near, far = dt.date(2026, 1, 2), dt.date(9999, 12, 31)
+    fine = pa.array([near], pa.date32()).cast(NS)
+    lake.do(lambda tx: tx.write("u", pa.table({"c": fine})), writer="v")
+    for days in ([near, None], [near, far], [dt.date(1066, 10, 14)]):
+        data = pa.table({"c": pa.array(days, pa.date32()).cast(kind)})
+        lake.do(lambda tx, data=data: tx.write("u", data), writer="w")
+    if checkpoint:
+        with lake.catalog.writer("w", "db") as writer:
+            writer.checkpoint()
+    with pytest.raises(SchemaConflict, match="beyond its column's type"):
+        lake.now.to_arrow("u")
+    found = lake.now.without_conflicts()
+    with pytest.warns(ConflictWarning, match=r"'w' hold times beyond .*: left out are 3 rows of"):
+        rows = found.to_arrow("u")["c"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConflictWarning)
+        assert rows.cast(pa.date32()).to_pylist() == [near, near, None]
+        assert found.to_duckdb().sql("SELECT count(*) FROM u").fetchall() == [(3,)]
+        assert found.to_polars("u").collect().height == 3
+        assert found.files("u").num_rows == 2
