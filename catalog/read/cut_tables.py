@@ -389,7 +389,7 @@ class AgreeingTables(CutTables):
         """By writer the schemas whose files are left out."""
         with self._reading:
             if table not in self._lost:
-                self._lost[table] = self._far[table] = {}  # meanwhile nothing is left out
+                self._lost[table], self._far[table] = {}, {}  # meanwhile nothing is left out
                 lost, kept = self._conflicting(table)
                 self._far[table] = self._beyond(table, kept)
                 self._lost[table] = lost
