@@ -131,8 +131,7 @@ def _refuse_nulls(rows: pa.Table | pa.RecordBatch, names: Sequence[str], table: 
             f"Column {name!r} of table {table!r} is declared not null, and the data has null in it "
             f"({count:,} of {rows.num_rows:,} rows)",
             key=name,
-            hint="Nothing of this write becomes visible. Fill them, or leave them out. "
-            + ("Or declare it nullable" if own else _NULLS),
+            hint=f"Nothing of this write becomes visible. Fill them, or leave them out. {_NULLS}",
         )
 
 
