@@ -51,6 +51,11 @@ $(VENV)/.node: tests/servers/package.json | $(BIN)/python
 	  echo "There is no npm: the tests of Azure will be skipped."; \
 	fi
 
+# The test servers that are built: in Go and Java, once per machine, below ~/.cache. Without these their tests are
+# skipped, except in CI.
+$(VENV)/.servers: tests/servers/build.sh tests/servers/go.txt tests/servers/pom.xml | $(BIN)/python
+	@sh $< $(VENV)/bin && touch $@ || true
+
 # Hadoop's connector to S3, from Maven Central. Where that can't be reached its tests are skipped, except in CI.
 $(VENV)/.s3a: spark/session.py | $(VENV)/.dev
 	@$(BIN)/python tests/spark/fetch_s3a.py $(VENV)/ivy >$(VENV)/s3a.log 2>&1 && touch $@ \
@@ -61,7 +66,7 @@ s3a: $(VENV)/.s3a
 demo: $(VENV)/.demo
 	@$(BIN)/lakelog demo demo-lake
 
-setup: $(VENV)/.dev $(VENV)/.node $(VENV)/.s3a
+setup: $(VENV)/.dev $(VENV)/.node $(VENV)/.servers $(VENV)/.s3a
 
 test: setup
 	$(BIN)/python -m pytest -m "not long" --durations 40 \

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -23,6 +24,7 @@ from .object_store import PARALLEL_REQUESTS, ObjectStore, in_parallel, range_hea
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f].*", re.DOTALL)
 _DELETE_BATCH = 1000
 _EXPRESS = "--x-s3"  # so end the names of directory buckets, which list in no order
 _MAX_PARTS = 10_000
@@ -95,6 +97,10 @@ class S3Store(ObjectStore):
                 await self._call("abort_multipart_upload", **upload)
             raise
 
+    async def _endpoint(self) -> str:
+        await self._filesystem.set_session()
+        return str(self._filesystem._s3.meta.endpoint_url)
+
     async def _put_parts(self, upload: dict[str, Any], body: bytes) -> list[dict[str, Any]]:
         size_bytes = max(self.part_size_bytes, -(-len(body) // _MAX_PARTS))
 
@@ -138,7 +144,9 @@ class S3Store(ObjectStore):
         self, prefix: str, after: str | None, token: str | None, keys: int | None
     ) -> tuple[list[ObjectInfo], str | None]:
         cut = len(self._base)
-        start = {} if after is None else {"StartAfter": self._base + after}
+        # Up to what isn't ASCII: a server that compares UTF-16 would leave out what stands before a
+        # name there and behind it by UTF-8. What is too much is left out by `list`.
+        start = {} if after is None else {"StartAfter": self._base + _NOT_ASCII.sub("", after)}
         limit = {} if keys is None else {"MaxKeys": keys}
         page, following = await self._list_page(token, Prefix=self._base + prefix, **start, **limit)
         found = [

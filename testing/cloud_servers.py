@@ -1,4 +1,4 @@
-"""The other clouds on loopback, for the conformance suite: Google's emulator and Azurite."""
+"""The other clouds on loopback, for the conformance suite: fake-gcs-server and Azurite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .servers import START_TIMEOUT_S, direct, missing, program, serve
+from .servers import START_TIMEOUT_S, direct, missing, not_built, program, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,18 +54,21 @@ class CloudServer:
 
 
 @contextlib.contextmanager
-def gcs_emulator() -> Iterator[CloudServer]:
-    """Run Google's storage emulator, in memory.
+def fake_gcs_server() -> Iterator[CloudServer]:
+    """Run fake-gcs-server, in memory: Google Cloud Storage's API, put-if-absent too.
 
     Raises:
-        MissingDependency: `gcp-storage-emulator` isn't installed.
+        MissingDependency: It isn't built.
     """
-    emulator = program("gcp-storage-emulator")
-    if emulator is None:
-        raise missing("gcp-storage-emulator")
+    server = program("fake-gcs-server")
+    if server is None:
+        raise not_built("fake-gcs-server")
 
     def command(port: int) -> list[str]:
-        return [emulator, "start", "--host=127.0.0.1", f"--port={port}", "--in-memory"]
+        at = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+        here = f"127.0.0.1:{port}"
+        named = ["-public-host", here, "-external-url", f"http://{here}"]
+        return [server, *at, *named, "-backend", "memory", "-log-level", "error"]
 
     with serve(command, {}) as endpoint_url:
         options = {"project": "p", "token": "anon", "endpoint_url": endpoint_url}

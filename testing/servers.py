@@ -1,4 +1,5 @@
-"""Real object stores on loopback, for tests and benchmarks: moto (S3) and `rclone serve s3`.
+"""Real object stores on loopback, for tests and benchmarks, that speak S3: moto, `rclone serve s3`,
+versitygw and s3proxy.
 
 Each is a child process on a free port of 127.0.0.1. It ends with its `with` block, and also when
 the parent is killed.
@@ -129,6 +130,65 @@ def rclone_s3_server(folder: str | os.PathLike[str] | None = None) -> Iterator[S
 
 
 @contextlib.contextmanager
+def versitygw_server(folder: str | os.PathLike[str]) -> Iterator[S3Server]:
+    """Run versitygw: S3 with put-if-absent on a folder, which several of them may serve at once.
+
+    Args:
+        folder: What it serves, a bucket per subfolder.
+    Raises:
+        MissingDependency: It isn't built.
+    """
+    gateway = program("versitygw")
+    if gateway is None:
+        raise not_built("versitygw")
+    server = S3Server("", "testkey", secrets.token_hex(8))
+
+    def command(port: int) -> list[str]:
+        return [gateway, "--quiet", "--port", f"127.0.0.1:{port}", "posix", os.fspath(folder)]
+
+    env = {"ROOT_ACCESS_KEY_ID": server.access_key, "ROOT_SECRET_ACCESS_KEY": server.secret_key}
+    with serve(command, env) as endpoint_url:
+        yield S3Server(endpoint_url, server.access_key, server.secret_key)
+
+
+@contextlib.contextmanager
+def s3proxy_server(folder: str | os.PathLike[str]) -> Iterator[S3Server]:
+    """Run s3proxy: S3 with put-if-absent on a folder, whose listings are in UTF-16 order.
+
+    Args:
+        folder: What it serves, a bucket per subfolder.
+    Raises:
+        MissingDependency: It isn't built, or there is no Java.
+    """
+    java, jars = shutil.which("java"), program("s3proxy.jars")
+    if java is None or jars is None:
+        raise not_built("s3proxy")
+    server = S3Server("", "testkey", secrets.token_hex(8))
+
+    with tempfile.TemporaryDirectory(prefix="lakelog-s3proxy-") as scratch:
+
+        def command(port: int) -> list[str]:
+            properties = Path(scratch, f"{port}.properties")
+            lines = {
+                "s3proxy.endpoint": f"http://127.0.0.1:{port}",
+                "s3proxy.authorization": "aws-v2-or-v4",
+                "s3proxy.identity": server.access_key,
+                "s3proxy.credential": server.secret_key,
+                "jclouds.provider": "filesystem-nio2",
+                "jclouds.filesystem.basedir": os.fspath(folder),
+            }
+            properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+            quick = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+            return [
+                java, *quick, "-DLOG_LEVEL=error", "-cp", f"{jars}/*",
+                "org.gaul.s3proxy.Main", "--properties", str(properties),
+            ]  # fmt: skip
+
+        with serve(command, {}) as endpoint_url:
+            yield S3Server(endpoint_url, server.access_key, server.secret_key)
+
+
+@contextlib.contextmanager
 def serve(command: Callable[[int], Sequence[str]], env: Mapping[str, str]) -> Iterator[str]:
     """Start a server on a free port, wait until it answers, and end it afterwards.
 
@@ -195,6 +255,11 @@ def program(name: str) -> str | None:
     """Path of a command: beside this Python, or on the search path."""
     beside = Path(sys.executable).with_name(name)
     return str(beside) if beside.exists() else shutil.which(name)
+
+
+def not_built(server: str) -> MissingDependency:
+    """The error for a server that is built, and isn't."""
+    return MissingDependency(f"{server} isn't built", hint="make setup, with Go and Java")
 
 
 def missing(package: str) -> MissingDependency:

@@ -37,6 +37,10 @@ GROUPS = {
     "tests/layout/test_import_time.py": "timing",
     # One catalog, built once.
     "tests/rebuild/test_drill.py": "drill",
+    # Each server is started once.
+    "tests/store/test_built_servers.py": "servers",
+    "tests/store/test_whole_life.py": "servers",
+    "tests/store/test_gcs_store.py": "servers",
     # They look at the same syntax trees, which are parsed once.
     "tests/layout/": "layout",
 }

@@ -76,6 +76,7 @@ SINGLY = (
     "tests/spark/test_spark_reads.py",
     "tests/spark/test_spark_sql.py",
     "tests/spark/test_spark_write.py",
+    "tests/store/test_built_servers.py",
     "tests/store/test_conformance.py",
     "tests/store/test_conformance_listing.py",
     "tests/store/test_lazy_list.py",

@@ -7,14 +7,15 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from lakelog.errors import MissingDependency
 from lakelog.store import open_store
 from lakelog.store.object_store import RetryPolicy
-from lakelog.testing.cloud_servers import azurite
+from lakelog.testing.cloud_servers import azurite, fake_gcs_server
 from lakelog.testing.fault_proxy import fault_proxy
+from lakelog.testing.servers import s3proxy_server, versitygw_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,16 +50,43 @@ def _s3(request: pytest.FixtureRequest) -> Callable[[], Store]:
     return lambda: open_store(url, moto.storage_options)
 
 
+def started(stack: contextlib.ExitStack, what: str, server: Any) -> Any:
+    """A server for as long as the stack is open. Without it what it is for is skipped, loudly, and
+    fails in CI."""
+    try:
+        return stack.enter_context(server)
+    except MissingDependency as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"{what} IS NOT TESTED: {error}")
+
+
 @pytest.fixture(scope="session")
 def azure() -> Iterator[CloudServer]:
     with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(azurite())
-        except MissingDependency as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"AZURE IS NOT TESTED, for there is no npm: {error}")
-        yield server
+        yield started(stack, "AZURE", azurite())
+
+
+@pytest.fixture(scope="session")
+def fake_gcs() -> Iterator[CloudServer]:
+    """Google Cloud Storage, with put-if-absent."""
+    with contextlib.ExitStack() as stack:
+        yield started(stack, "GOOGLE CLOUD STORAGE", fake_gcs_server())
+
+
+@pytest.fixture(scope="session")
+def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[S3Server]]:
+    """Two S3 servers with put-if-absent, before one folder: what holds must hold between them."""
+    folder = tmp_path_factory.mktemp("gateways")
+    with contextlib.ExitStack() as stack:
+        yield [started(stack, "VERSITYGW", versitygw_server(folder)) for _ in range(2)]
+
+
+@pytest.fixture(scope="session")
+def s3proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """S3 with put-if-absent, that lists in UTF-16 order."""
+    with contextlib.ExitStack() as stack:
+        yield started(stack, "S3PROXY", s3proxy_server(tmp_path_factory.mktemp("s3proxy")))
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +105,7 @@ BACKENDS = [
     pytest.param(_local, id="local"),
     pytest.param(_s3, id="s3", marks=pytest.mark.s3),
     pytest.param(_azure, id="azure"),
-    # Google's emulator ignores put-if-absent and crashes on empty bodies: see test_gcs_store.py.
+    # The servers that are built are in test_built_servers.py, together.
 ]
 
 
@@ -91,6 +119,43 @@ def opener(request: pytest.FixtureRequest) -> Callable[[], Store]:
 def store(opener: Callable[[], Store]) -> Store:
     """An empty store."""
     return opener()
+
+
+@pytest.fixture(scope="session")
+def places(request: pytest.FixtureRequest) -> Callable[[str], list[tuple[str, dict]]]:
+    """By the name of a server, each way to one bucket of it: the URL and the options."""
+    buckets: dict[str, str] = {}
+
+    def ways(name: str) -> list[tuple[str, dict]]:
+        found = request.getfixturevalue(name)
+        servers = found if isinstance(found, list) else [found]
+        bucket = buckets.setdefault(name, "") or servers[0].make_bucket()
+        buckets[name] = bucket
+        scheme = "gs" if name == "fake_gcs" else "s3"
+        return [(f"{scheme}://{bucket}", server.storage_options) for server in servers]
+
+    return ways
+
+
+@pytest.fixture(params=["fake_gcs", "gateways", "s3proxy"])
+def ways(
+    request: pytest.FixtureRequest, places: Callable[[str], list[tuple[str, dict]]]
+) -> list[tuple[str, dict]]:
+    """Each way to one new root on a server."""
+    root = secrets.token_hex(6)
+    return [(f"{url}/{root}", options) for url, options in places(request.param)]
+
+
+@pytest.fixture
+def has_folders(store: Store) -> bool:
+    """Whether a name can't be an object's and a folder's at once."""
+    return store.backend == "file"
+
+
+@pytest.fixture
+def missing() -> list[str]:
+    """Keys of which none is there, beside `w/there`."""
+    return ["missing", "w/missing", "w/db/deep/missing", "w", "w/there/below"]
 
 
 # --- One backend, behind what a test does to it ---------------------------------------------------

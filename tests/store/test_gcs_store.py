@@ -1,8 +1,5 @@
-"""The Google store against the emulator, as far as the emulator goes.
-
-It ignores put-if-absent, which makes it a second store for the probe to see through, and it ends
-the connection at an empty body; where it falls short a proxy answers as Google's manual says.
-"""
+"""The Google store beyond the conformance suite (test_built_servers.py): what it asks for, and the
+faults of a server, which a proxy before fake-gcs-server answers with as Google's manual says."""
 
 from __future__ import annotations
 
@@ -17,32 +14,25 @@ from lakelog.errors import (
     ObjectNotFound,
     StorageError,
 )
-from lakelog.store import open_store, probe
+from lakelog.store import open_store
 from lakelog.store.object_store import RetryPolicy
-from lakelog.testing.cloud_servers import gcs_emulator
 from lakelog.testing.fault_proxy import Reply, fault_proxy
 
 
 @pytest.fixture(scope="module")
-def emulator():
-    with gcs_emulator() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def bucket(emulator):
-    return emulator.make_bucket()
+def bucket(fake_gcs):
+    return fake_gcs.make_bucket()
 
 
 @pytest.fixture
-def proxy(emulator):
-    with fault_proxy(emulator.endpoint_url) as running:
+def proxy(fake_gcs):
+    with fault_proxy(fake_gcs.endpoint_url) as running:
         yield running
 
 
 @pytest.fixture
-def store(emulator, bucket, proxy):
-    options = emulator.storage_options | {"endpoint_url": proxy.endpoint_url}
+def store(fake_gcs, bucket, proxy):
+    options = fake_gcs.storage_options | {"endpoint_url": proxy.endpoint_url}
     store = open_store(f"gcs://{bucket}/roots/{secrets.token_hex(6)}", options)
     store.policy = RetryPolicy(first_wait_s=0.01, longest_wait_s=0.05)
     return store
@@ -134,19 +124,12 @@ def test_put_if_absent_asks_for_generation_zero(store, proxy):
     assert ["ifGenerationMatch=0" in target for target in targets] == [True, True, False]
 
 
-def test_the_probe_sees_that_the_emulator_ignores_put_if_absent(store):
-    found = probe(store, "w/")
-    assert found.put_if_absent is False
-    assert "ignored" in found.detail
-    assert list(store.list("")) == []
-
-
-def test_what_is_missing_is_told_apart(store, emulator):
+def test_what_is_missing_is_told_apart(store, fake_gcs):
     with pytest.raises(ObjectNotFound):
         store.get("w/missing")
     with pytest.raises(ObjectNotFound):
         store.head("w/missing")
-    other = open_store("gs://no-such-bucket/x", emulator.storage_options)
+    other = open_store("gs://no-such-bucket/x", fake_gcs.storage_options)
     with pytest.raises(BucketNotFound):
         other.put("w/a", b"1")
 
