@@ -194,9 +194,9 @@ class Catalog(Changing):
         Raises:
             UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
             NestedCatalog: The log would begin inside another catalog.
-        Requests: 4 for the probe, 1 LIST, and as reading the newest state of this one log; for a
-            log that isn't there, those of `birth.check_birth`, and for a guest that begins it 1
-            PUT, 1 LIST and 1 GET.
+        Requests: those of `store.probe`, 2 LIST, and as reading the newest state of this one log;
+            for a log that isn't there, those of `session.check_birth`, 1 LIST before the store is
+            raced on, and for a guest that begins it 1 PUT, 1 LIST and 1 GET.
         """
         from .commit.arguments import check_checkpoint_every
         from .commit.writer import Writer

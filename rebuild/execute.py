@@ -79,9 +79,9 @@ def execute_rebuild(
             again.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         StorageError: The store failed on the way: execute again, or plan again.
-    Requests: 4 for the probe, those of planning, and 4 LIST; 1 PUT for each transaction that has no
-        copy; 2 PUT for each seal, each new segment and the checkpoint; 2 GET for each of these
-        segments.
+    Requests: those of `store.probe`, those of planning, and 4 LIST; 1 PUT for each transaction that
+        has no copy; 2 PUT for each seal, each new segment and the checkpoint; 2 GET for each of
+        these segments.
     """
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient

@@ -3,7 +3,7 @@
 from .base import Capabilities, ObjectInfo, Store
 from .open import open_store
 from .places import Opening, WideStore
-from .probe import probe, probe_names, store_time
+from .probe import keep_finding, kept_finding, kept_key, probe, probe_names, race, store_time
 
 __all__ = [
     "Capabilities",
@@ -11,8 +11,12 @@ __all__ = [
     "Opening",
     "Store",
     "WideStore",
+    "keep_finding",
+    "kept_finding",
+    "kept_key",
     "open_store",
     "probe",
     "probe_names",
+    "race",
     "store_time",
 ]

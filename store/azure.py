@@ -62,6 +62,9 @@ class AzureStore(ObjectStore):
     def _blob(self, key: str) -> Any:
         return self._container.get_blob_client(self._base + key)
 
+    async def _endpoint(self) -> str:
+        return str(self._filesystem.service_client.primary_endpoint)
+
     async def _put(self, key: str, body: bytes, if_absent: bool) -> None:
         await self._request(
             lambda: self._blob(key).upload_blob(body, overwrite=not if_absent, **self._once)

@@ -47,8 +47,8 @@ class Capabilities:
 
     Attributes:
         backend: Name of the backend, as `doctor` shows it.
-        put_if_absent: True: a second put-if-absent on one key was seen to fail and to leave the
-            first body alone.
+        put_if_absent: True: of several that put one name at once, if absent, one was seen to win,
+            and what it wrote to stay.
         detail: What the probe saw, in words.
     """
 
@@ -66,10 +66,15 @@ class Store(ABC):
         probed: What `probe` found on this store object; None before.
         folds: What names may differ in and be one object, in words, as `probe_names` found on this
             store object; empty for nothing; None before.
+        racers: How many threads `probe` lets race for one name.
+        raced_names: For how many names. Where one lock takes all puts in turn, that of a kernel or
+            of this process, two racers for one name show all there is.
     """
 
     url: str
     backend: str
+    racers: int = 8
+    raced_names: int = 4
     probed: Capabilities | None = None
     folds: Names | None = None
 
@@ -186,6 +191,14 @@ class Store(ABC):
         """
         del key
         return None
+
+    def identity(self) -> str:
+        """What tells this store from every other: what was found out here is believed where this is
+        the same. Holds no secrets.
+
+        Requests: none.
+        """
+        return self.url
 
     def server_time(self) -> dt.datetime | None:
         """What the store's own clock shows now; None if no answer has had a time yet.

@@ -92,6 +92,9 @@ class GcsStore(ObjectStore):
     def _path(self, key: str) -> str:
         return f"{self._objects}/{_quoted(self._base + key)}"
 
+    async def _endpoint(self) -> str:
+        return str(self._filesystem._location)
+
     async def _put(self, key: str, body: bytes, if_absent: bool) -> None:
         parameters = {"uploadType": "media", "name": self._base + key}
         if if_absent:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .base import Keys, Names
 
 _TMP = "_tmp"
+_PROBE = "/_probe"  # what is found out there is found out again, should the power fail
 _DOTS = frozenset({"", ".", ".."})
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
@@ -62,6 +63,7 @@ class LocalStore(Store):
     """
 
     backend = "file"
+    racers, raced_names = 2, 1  # the kernel locks a folder while it makes a name in it
 
     def __init__(self, root: str) -> None:
         self.url = os.path.abspath(root)
@@ -98,12 +100,13 @@ class LocalStore(Store):
 
     def _put(self, key: str, body: bytes, if_absent: bool) -> None:
         folder = key.rpartition("/")[0]
+        lasting = _PROBE not in folder
         for needed in (folder, _TMP):
             if needed not in self._folders:
                 self._make_folder(needed, key)
         temporary = f"{self._base}{_TMP}/{os.urandom(TMP_NAME_BYTES).hex()}"
         try:
-            written_s = write_file(temporary, body)
+            written_s = write_file(temporary, body, lasting=lasting)
             self._clock.saw(written_s)
             if if_absent:
                 self._link(temporary, key)
@@ -116,14 +119,16 @@ class LocalStore(Store):
                 temporary = ""
         except ObjectExists:
             # It can be one's own, from a put that failed when the folder was synced.
-            self._sync(folder, key)
+            if lasting:
+                self._sync(folder, key)
             raise
         finally:
             if temporary:
                 # Whatever goes wrong here says nothing about the object; the sweep comes by later.
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
-        self._sync(folder, key)
+        if lasting:
+            self._sync(folder, key)
         if not self._swept:
             self._swept = True
             sweep(self._base + _TMP, written_s)
@@ -225,9 +230,8 @@ class LocalStore(Store):
     def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:
         """Read a file or a range of it; see `Store.get`."""
         check_range(start, end)
-        path = self._path(key)
         try:
-            descriptor = os.open(path, READ)
+            descriptor = os.open(self._path(key), READ)
             try:
                 if start is None and end is None:
                     return read_all(descriptor)
@@ -265,9 +269,8 @@ class LocalStore(Store):
 
     def head(self, key: str) -> ObjectInfo:
         """Size and time of a file; see `Store.head`."""
-        path = self._path(key)
         try:
-            found = os.lstat(path)
+            found = os.lstat(self._path(key))
         except OSError as error:
             fail(error, key, "read")
         if stat.S_ISLNK(found.st_mode):
@@ -292,6 +295,15 @@ class LocalStore(Store):
 
     def local_path(self, key: str) -> str:
         return self.object_url(key)
+
+    def identity(self) -> str:
+        """The folder, by its path and by what the file system tells it by; see `Store.identity`."""
+        try:
+            device, number = folder_identity(self._root) or (0, 0)
+            system = os.statvfs(self._root).f_fsid
+        except OSError:  # a root that is still to be made
+            return self._root
+        return f"{self._root} (folder {number} of device {device}, file system {system:x})"
 
     def above(self, levels: int) -> LocalStore | None:
         """The store of a folder above the root; see `Store.above`."""
@@ -482,9 +494,11 @@ def arrived_s(status: os.stat_result) -> float:
     return max(status.st_mtime, status.st_ctime)
 
 
-def write_file(path: str, body: bytes) -> float:
+def write_file(path: str, body: bytes, *, lasting: bool) -> float:
     """Create a file and bring its bytes to the disk.
 
+    Args:
+        lasting: False: the disk may take its time.
     Returns:
         Its modification time: the file system's own now.
     """
@@ -493,7 +507,8 @@ def write_file(path: str, body: bytes) -> float:
         view = memoryview(body).cast("B")
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+        if lasting:
+            os.fsync(descriptor)
         return os.fstat(descriptor).st_mtime
     finally:
         os.close(descriptor)

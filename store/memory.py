@@ -42,6 +42,7 @@ class MemoryStore(Store):
     """
 
     backend = "memory"
+    racers, raced_names = 2, 1
 
     def __init__(self, name: str = "", *, now: Callable[[], dt.datetime] = _own_time) -> None:
         self.url = f"memory://{name}"

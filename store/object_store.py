@@ -128,6 +128,10 @@ class ObjectStore(Store):
     def _answer_of(self, error: BaseException) -> Answer | None:
         """The store's answer in a client's error; None if there is none."""
 
+    @abstractmethod
+    async def _endpoint(self) -> str:
+        """Where the requests go, as the client knows it."""
+
     async def _delete(self, key: str) -> None:
         try:
             await self._remove(key)
@@ -194,6 +198,11 @@ class ObjectStore(Store):
     def object_url(self, key: str) -> str:
         """The URL of one object."""
         return f"{self.url}/{check_key(key)}"
+
+    def identity(self) -> str:
+        """The bucket, at the endpoint that the client uses; see `Store.identity`."""
+        endpoint = self._options.redact(self._run(self.url, self._endpoint))
+        return f"{self.backend}://{self._bucket} at {endpoint}"
 
     def server_time(self) -> dt.datetime | None:
         """By the `Date` of the newest answer; see `Store.server_time`."""

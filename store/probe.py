@@ -1,13 +1,19 @@
 """Find out what a store really does, by doing it.
 
-Put-if-absent can't be taken on trust: several stores accept the request header and ignore it.
+Put-if-absent can't be taken on trust: several stores accept the request header and ignore it, and
+others look whether a name is there and write then, so that of two that come at once both win.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
-from typing import TYPE_CHECKING
+import threading
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ..errors import (
     AccessDenied,
@@ -22,58 +28,274 @@ from .base import Capabilities
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .base import Names, Store
 
 _FIRST = b"lakelog probe: first"
-_SECOND = b"lakelog probe: second"
-_THIRD = b"lakelog probe: third"
-_GOOD = "a second put-if-absent on one key was refused and left the first body alone"
-
-
-_UNCLEAR = "unclear"
 _TRIES = 3
+_THOROUGH = 5  # so many times the names are raced for where somebody asks what the store is like
+_KEPT_BYTES = 4096  # more than a finding has
+_START_S = 5.0  # racers that are later than this don't wait for one another
+T = TypeVar("T")
+
+
+def _new_name() -> str:
+    return os.urandom(8).hex()
+
+
+# --- Put-if-absent --------------------------------------------------------------------------------
 
 
 def probe(
-    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: os.urandom(8).hex()
+    store: Store,
+    prefix: str,
+    *,
+    new_name: Callable[[], str] = _new_name,
+    before: Callable[[], object] = lambda: None,
 ) -> Capabilities:
-    """Try put-if-absent twice on a new key of the probe's own, and remove it again.
+    """What the store does with put-if-absent: what an opening before this one has found out and
+    kept, or else `race`, whose finding is kept below the prefix.
 
-    The answer is kept on the store object, so that a second call costs nothing. Only what leaves no
-    other reading counts against the store: a damaged answer must not turn a good store into one
-    that writers then write to without put-if-absent.
+    A finding names the store that it was made on and is believed there alone: objects can be
+    copied to another one. It is also kept on the store object.
 
     Args:
-        store: Where to try.
+        store: Where to look.
         prefix: Empty, or ends in `/`: where the caller may write.
-        new_name: Makes the random part of the key.
-    Returns:
-        The finding. A store that refuses the deletion alone is no failure: a writer need not be
-        allowed to delete; the detail names what was left behind.
+        new_name: As for `race`.
+        before: Called before anything is written; may raise.
     Raises:
-        AccessDenied: Writing or reading is not allowed here.
-        StorageError: The store failed, or answered three times what can't be; nothing is known.
-    Requests: 2 PUT, 1 GET, 1 DELETE, and 1 PUT more where put-if-absent is ignored; none if this
-        store object was probed before.
+        AccessDenied, StorageError: As `race`.
+    Requests: 1 GET; where no finding is kept also 1 PUT and those of `race`; none if this store
+        object was asked before.
     """
-    for _ in range(_TRIES):
-        if store.probed is None:
-            store.probed = _try(store, f"{prefix}_probe/{new_name()}")
     if store.probed is None:
-        raise StorageError(
-            "The store gives back something else than was written",
-            key=f"{prefix}_probe/",
-            hint="Something between here and the store alters or loses objects: look into that "
-            "before you write anything",
-        )
+        found = kept_finding(store, prefix)
+        if found is None:
+            before()
+            found = _keep(store, prefix, race(store, prefix, new_name=new_name))
+        store.probed = found
     return store.probed
 
 
-def probe_names(
-    store: Store, prefix: str, *, new_name: Callable[[], str] = lambda: os.urandom(8).hex()
-) -> Names:
+def kept_key(store: Store, prefix: str) -> str:
+    """Where a finding about this very store is kept."""
+    return f"{prefix}_probe/store-{hashlib.sha256(store.identity().encode()).hexdigest()[:16]}"
+
+
+def kept_finding(store: Store, prefix: str) -> Capabilities | None:
+    """What was found out about this very store and kept; None if nothing was, or it can't be read.
+
+    Requests: 1 GET.
+    """
+    try:
+        found = json.loads(store.get(kept_key(store, prefix), end=_KEPT_BYTES))
+    except (ObjectNotFound, AccessDenied, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("store") != store.identity():
+        return None
+    works, detail = found.get("put_if_absent"), found.get("detail")
+    if not isinstance(works, bool) or not isinstance(detail, str):
+        return None
+    return Capabilities(store.backend, works, detail)
+
+
+def keep_finding(
+    store: Store, prefix: str, found: Capabilities, *, if_absent: bool = False
+) -> None:
+    """Keep a finding for the openings to come. Raises `ObjectExists`, `StorageError`.
+
+    Requests: 1 PUT.
+    """
+    said = {
+        "store": store.identity(),
+        "put_if_absent": found.put_if_absent,
+        "detail": found.detail,
+    }
+    store.put(kept_key(store, prefix), json.dumps(said).encode() + b"\n", if_absent=if_absent)
+
+
+def _keep(store: Store, prefix: str, found: Capabilities) -> Capabilities:
+    """Keep a finding, and return what counts: of two findings that differ the one against the
+    store, as a race can miss what another one shows."""
+    try:
+        keep_finding(store, prefix, found, if_absent=found.put_if_absent)
+    except ObjectExists:
+        other = kept_finding(store, prefix)
+        if other is not None:
+            return other
+        with contextlib.suppress(LakelogError):  # what is there can't be read
+            keep_finding(store, prefix, found)
+    except StorageError:
+        pass  # the next opening races again
+    return found
+
+
+def race(
+    store: Store,
+    prefix: str,
+    *,
+    thorough: bool = False,
+    new_name: Callable[[], str] = _new_name,
+) -> Capabilities:
+    """Let `store.racers` threads put one new name if absent, all at once, for each of
+    `store.raced_names` names: one of them must win, the others be refused, and what the winner put
+    be what is read.
+
+    Only what leaves no other reading counts against the store: a lost answer or a damaged one must
+    not turn a good store into one that writers then write to without put-if-absent. Two winners of
+    one name are a proof because nobody deletes it: else a process and its double, which draw the
+    same names, could win it one after the other.
+
+    Args:
+        prefix: Empty, or ends in `/`: where the caller may write.
+        thorough: Race for five times as many names, and remove them: not for a process that can
+            have a double.
+        new_name: Makes the random part of the names.
+    Returns:
+        The finding. Where `thorough` can't delete, the detail says what was left behind.
+    Raises:
+        AccessDenied: Writing or reading is not allowed here.
+        StorageError: The store failed, or answered three times what can't be; nothing is known.
+    Requests: for each name 1 PUT a racer and 1 GET, so 32 PUT and 4 GET; on a local disk and in
+        memory 2 PUT and 1 GET; 8 PUT and no GET where all win the first name. `thorough` five
+        times those, and as many DELETE as GET.
+    """
+    names = store.raced_names * (_THOROUGH if thorough else 1)
+    for _ in range(_TRIES):
+        base = f"{prefix}_probe/{new_name()}"
+        keys = [f"{base}-{number}" for number in range(names)]
+        left = ""
+        try:
+            found = _race(store, keys)
+        finally:
+            if thorough:
+                left = _remove(store, keys)
+        if found is not None:
+            return Capabilities(store.backend, found.put_if_absent, found.detail + left)
+    raise StorageError(
+        "The store gives back something else than was written",
+        key=f"{prefix}_probe/",
+        hint="Something between here and the store alters or loses objects: look into that "
+        "before you write anything",
+    )
+
+
+def _remove(store: Store, keys: Sequence[str]) -> str:
+    """Delete what was raced for; what stays, in words."""
+    try:
+        store.delete(keys, ordered=False)
+    except AccessDenied:
+        return f"; deleting is not allowed, so {keys[0]} and more stay"
+    except LakelogError:
+        pass
+    return ""
+
+
+def _race(store: Store, keys: Sequence[str]) -> Capabilities | None:
+    """The finding of one try; None if what was seen proves nothing."""
+    # Random as far as damage goes: no flipped bit makes one racer's body another's.
+    bodies = [
+        hashlib.sha256(f"{keys[0]} {number}".encode()).hexdigest().encode()
+        for number in range(store.racers)
+    ]
+    raced = []
+    try:
+        for key in keys:
+            answers = _at_once([partial(_put, store, key, body) for body in bodies])
+            if answers.count(True) > 1:  # what is there now can't be more telling
+                return Capabilities(store.backend, False, _crowd(answers))
+            raced.append(answers)
+    except CapabilityMissing as error:
+        return Capabilities(store.backend, False, f"put-if-absent is refused: {error.message}")
+    shown = [
+        _shows(bodies, answers, body)
+        for answers, body in zip(raced, store.get_many(keys), strict=True)
+    ]
+    if None in shown:
+        what = "a put-if-absent that did not win replaced what the winner wrote"
+        return Capabilities(store.backend, False, what)
+    if 2 * shown.count(True) >= len(keys):
+        many = "a name" if len(keys) == 1 else f"each of {len(keys)} names"
+        won = f"of {len(bodies)} that raced for {many} one won, and what it wrote stayed"
+        return Capabilities(store.backend, True, won)
+    for answer in chain.from_iterable(raced):
+        if isinstance(answer, StorageError):
+            raise answer
+    return None
+
+
+def _shows(
+    bodies: Sequence[bytes], answers: Sequence[bool | StorageError], body: bytes | None
+) -> bool | None:
+    """Whether a race that not several won shows that put-if-absent works; None: that it doesn't."""
+    if body not in bodies:
+        return False
+    if True in answers and body != bodies[answers.index(True)]:
+        return None
+    answered = sum(isinstance(answer, bool) for answer in answers)
+    return False in answers and 2 * answered >= len(bodies)
+
+
+def _crowd(answers: Sequence[bool | StorageError]) -> str:
+    """What is wrong with a store that lets several win, in words."""
+    winners, racers = answers.count(True), len(answers)
+    told = "that raced for one name were told that they had won"
+    if winners == racers:
+        return f"put-if-absent is ignored: all {racers} {told}"
+    return f"put-if-absent is not atomic: {winners} of {racers} {told}"
+
+
+def _put(store: Store, key: str, body: bytes) -> bool | StorageError:
+    """Whether this racer won; the error if no answer says so."""
+    try:
+        store.put(key, body, if_absent=True)
+    except ObjectExists:
+        return False
+    except (AccessDenied, CapabilityMissing):
+        raise
+    except StorageError as error:
+        return error
+    return True
+
+
+def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """The results of calls that are made at the same moment, or the first error."""
+    return [outcome() for outcome in in_threads(calls)]
+
+
+def in_threads(calls: Sequence[Callable[[], T]]) -> list[Callable[[], T]]:
+    """Make each call in a thread, all at the same moment; what gives the result of each."""
+    outcomes: dict[int, Callable[[], T]] = {}
+    start = threading.Barrier(len(calls))
+
+    def run(number: int) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            start.wait(_START_S)
+        try:
+            result = calls[number]()
+        except BaseException as error:
+            outcomes[number] = partial(_fail, error)
+        else:
+            outcomes[number] = lambda: result
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [outcomes[number] for number in range(len(calls))]
+
+
+def _fail(error: BaseException) -> NoReturn:
+    raise error
+
+
+# --- Names and time -------------------------------------------------------------------------------
+
+
+def probe_names(store: Store, prefix: str, *, new_name: Callable[[], str] = _new_name) -> Names:
     """What the names of two objects may differ in and be one to the store, in words; empty for
     nothing. Macs and Windows, and what they share with others, fold case; and so on.
 
@@ -137,58 +359,3 @@ def store_time(store: Store, prefix: str, new_name: Callable[[], str]) -> dt.dat
     finally:
         with contextlib.suppress(AccessDenied):  # a writer need not be allowed to delete
             store.delete([key])
-
-
-def _try(store: Store, key: str) -> Capabilities | None:
-    """The finding of one try; None if what was seen proves nothing."""
-    try:
-        store.put(key, _FIRST, if_absent=True)
-    except ObjectExists:
-        pass  # the key is random: this is the probe's own write, whose answer was lost
-    except CapabilityMissing as error:
-        return Capabilities(store.backend, False, f"put-if-absent is refused: {error.message}")
-    try:
-        deviation = _deviation(store, key)
-    except BaseException:
-        with contextlib.suppress(LakelogError):
-            store.delete([key])
-        raise
-    detail = _GOOD if deviation is None else deviation
-    try:
-        store.delete([key])
-    except AccessDenied:
-        detail += f"; deleting is not allowed, so {key} stays"
-    if deviation == _UNCLEAR:
-        return None
-    return Capabilities(store.backend, deviation is None, detail)
-
-
-def _deviation(store: Store, key: str) -> str | None:
-    """Put the second body, and a third if that was taken; what the store did wrong, in words, or
-    None.
-
-    One put alone that is taken proves nothing: a process and its double draw the same key, and the
-    other one removes it when it is done.
-    """
-    refused = not _takes(store, key, _SECOND)
-    if not refused and not _takes(store, key, _THIRD):
-        return _UNCLEAR
-    try:
-        body = store.get(key)
-    except ObjectNotFound:
-        return _UNCLEAR
-    if body == _FIRST:
-        return None if refused else "a second put-if-absent on one key reports success"
-    if body == _THIRD and not refused:
-        return "put-if-absent is ignored: a second one on one key replaced the first body"
-    if body == _SECOND and refused:
-        return "a put-if-absent that was refused replaced the first body all the same"
-    return _UNCLEAR
-
-
-def _takes(store: Store, key: str, body: bytes) -> bool:
-    try:
-        store.put(key, body, if_absent=True)
-    except ObjectExists:
-        return False
-    return True

@@ -33,6 +33,7 @@ class CountingStore(Store):
         self.url = store.url
         self.backend = store.backend
         self.probed = store.probed
+        self.racers, self.raced_names = store.racers, store.raced_names
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(KINDS, 0)
 
@@ -100,6 +101,10 @@ class CountingStore(Store):
     def open_input(self, key: str, *, size_bytes: int | None = None) -> Any:
         """Count 1 HEAD if the size isn't given, and 1 GET per range that is read."""
         return RangeFile(self, key, self.head(key).size_bytes if size_bytes is None else size_bytes)
+
+    def identity(self) -> str:
+        """No request."""
+        return self.inner.identity()
 
     def server_time(self) -> dt.datetime | None:
         """No request."""

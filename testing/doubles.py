@@ -8,12 +8,13 @@ from __future__ import annotations
 import datetime as dt
 import random
 import threading
+import time
 import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..catalog.ambient import Ambient
-from ..errors import StorageError
+from ..errors import ObjectExists, StorageError
 from ..store.base import PAGE_KEYS, ObjectInfo, Store
 from ..store.memory import MemoryStore
 
@@ -90,6 +91,7 @@ class PassingStore(Store):
         self.inner = store
         self.url = store.url
         self.backend = store.backend
+        self.racers, self.raced_names = store.racers, store.raced_names
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         self.inner.put(key, body, if_absent=if_absent)
@@ -119,6 +121,9 @@ class PassingStore(Store):
 
     def object_url(self, key: str) -> str:
         return self.inner.object_url(key)
+
+    def identity(self) -> str:
+        return self.inner.identity()
 
     def server_time(self) -> dt.datetime | None:
         return self.inner.server_time()
@@ -209,8 +214,38 @@ class DatedStore(PassingStore):
 class PlainStore(PassingStore):
     """A store that takes put-if-absent without a word and overwrites, as some real ones do."""
 
+    def identity(self) -> str:
+        """Another store's than what it passes calls on to."""
+        return f"plain {self.inner.identity()}"
+
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         """Write, whatever is there."""
+        self.inner.put(key, body)
+
+
+class CheckingStore(PassingStore):
+    """A store that looks whether a name is there, and writes then, as some real ones do: of those
+    that come at once all win, and one that comes later is refused.
+
+    Attributes:
+        between_s: How long it takes from the look to the write.
+    """
+
+    def __init__(self, store: Store, between_s: float = 0.005) -> None:
+        super().__init__(store)
+        self.racers, self.raced_names = Store.racers, Store.raced_names  # as of any remote one
+        self.between_s = between_s
+
+    def identity(self) -> str:
+        """Another store's than what it passes calls on to."""
+        return f"checking {self.inner.identity()}"
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
+        """Look, and then write."""
+        if if_absent:
+            if self.inner.get_many([key]) != [None]:
+                raise ObjectExists("the object exists already", key=key)
+            time.sleep(self.between_s)
         self.inner.put(key, body)
 
 

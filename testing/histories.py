@@ -72,7 +72,7 @@ def run_history(seed: int, *, trace: list[str] | None = None, goes_back: bool = 
             kind=Changing if changes and not goes_back else Cast,
         )
     violation = ""
-    with warnings.catch_warnings(), in_one_thread():
+    with warnings.catch_warnings(), in_one_thread(world.at_once):
         warnings.simplefilter("ignore")
         try:
             stage.begin()

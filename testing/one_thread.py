@@ -6,10 +6,13 @@ from __future__ import annotations
 import concurrent.futures
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    Race: TypeAlias = Callable[[Sequence[Callable[[], Any]]], Sequence[Future[Any]]]
 
 
 class _AtOnce:
@@ -40,11 +43,25 @@ class _AtOnce:
 
 
 @contextmanager
-def in_one_thread() -> Iterator[None]:
-    """Until it ends, in this whole process, for whoever asks for threads within functions."""
-    real = concurrent.futures.ThreadPoolExecutor
+def in_one_thread(race: Race) -> Iterator[None]:
+    """Until it ends, in this whole process, for whoever asks for threads within functions.
+
+    Args:
+        race: Makes the calls of threads that race: in which order they come is the point there.
+    """
+    pools, probe = (
+        concurrent.futures.ThreadPoolExecutor,
+        import_module("..store.probe", __package__),
+    )
+    real_race = probe.in_threads
+
+    def race_for_probe(calls: Sequence[Callable[[], Any]]) -> list[Callable[[], Any]]:
+        return [outcome.result for outcome in race(calls)]
+
     concurrent.futures.ThreadPoolExecutor = _AtOnce  # type: ignore[assignment,misc]
+    vars(probe)["in_threads"] = race_for_probe
     try:
         yield
     finally:
-        concurrent.futures.ThreadPoolExecutor = real  # type: ignore[misc]
+        concurrent.futures.ThreadPoolExecutor = pools  # type: ignore[misc]
+        vars(probe)["in_threads"] = real_race

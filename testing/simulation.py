@@ -7,14 +7,17 @@ dies, and how the clock moves. The same seed gives the same history, request by 
 Faults of a request: lost before it is applied; applied and the answer lost; applied late, when
 others have gone on; the process dies before or after it; a body cut short or with a flipped bit;
 a listing that misses a name that others saw (as a scan of a folder may); folders that each process
-sees as they were a while ago.
+sees as they were a while ago. And a store that takes no put-if-absent, or looks whether the name is
+there and writes when others have gone on.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import random
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent, greenlet
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 START_US = 1_700_000_000_000_000
+_UNTIL_WOKEN_US = 1 << 60
+_DAWDLES_US = 50_000  # fifty requests of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,9 @@ class World:
     Attributes:
         seed: Replays the history.
         faults: What may go wrong; `QUIET` for nothing.
+        plain: Whether put-if-absent is ignored.
+        looks_first: Then it isn't, but two that come at once both win: the store looks whether the
+            name is there, and writes when others have looked too.
         late_limit_s: A late request lands before the clock has gone on by so much: the protocol's
             assumption about how long a request can be under way.
         cached_s: How long each process sees a folder as it was, but for what it does itself.
@@ -103,6 +111,7 @@ class World:
     faults: Faults = field(default_factory=Faults)
     late_limit_s: float = 20_000.0
     plain: bool = False
+    looks_first: bool = False
     cached_s: float = 0.0
     on_applied: Callable[[str, str, bytes], None] = lambda verb, key, body: None
     trace: list[str] | None = None
@@ -166,14 +175,37 @@ class World:
         self._main = getcurrent()
         while self.processes:
             self._land_late()
-            self._turn = process = self._choose()
-            process.run.switch()
-            self.steps += 1
-            if process.run.dead:
-                self.processes.remove(process)
+            self._step()
             check()
         self._land_late(everything=True)
         check()
+
+    def at_once(self, calls: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
+        """Make calls as threads of the process that is running would, in an order that the seed
+        decides. If one of them dies, the process does."""
+        results: list[Future[Any]] = [Future() for _ in calls]
+        if not self.looks_first or self._main is None:  # their order changes nothing
+            for result, call in zip(results, calls, strict=True):
+                result.set_result(call())
+            return results
+        parent = self._running()
+
+        def run(result: Future[Any], call: Callable[[], Any]) -> None:
+            _settle(result, call)
+            if parent is not None and all(one.done() for one in results):
+                parent.wakes_us = self.now_us
+
+        owner = parent or self._nobody
+        for number, (result, call) in enumerate(zip(results, calls, strict=True)):
+            thread = greenlet(partial(run, result, call), parent=self._main)
+            name = f"{owner.name}.{number}"
+            self.processes.append(Process(name, thread, lost_us=owner.lost_us))
+        if parent is None:  # after all processes
+            while self.processes:
+                self._step()
+        else:
+            self._pause(_UNTIL_WOKEN_US)
+        return results
 
     def note(self, text: str) -> None:
         """A line of the trace."""
@@ -211,10 +243,21 @@ class World:
             self.note(f"{process.name}: its clocks stood still")
             process.lost_us += self.now_us - began_us
 
+    def dawdle(self) -> None:
+        """Let others make some requests."""
+        self._pause(self.random.randrange(_DAWDLES_US))
+
     def later(self, apply: Callable[[], None]) -> None:
         """Apply something some steps from now."""
         due_us = self.now_us + int(self.late_limit_s * 1e6)
         self._late.append(_LatePut(self.steps + self.random.randint(1, 12), due_us, apply))
+
+    def _step(self) -> None:
+        self._turn = process = self._choose()
+        process.run.switch()
+        self.steps += 1
+        if process.run.dead:
+            self.processes.remove(process)
 
     def _running(self) -> Process | None:
         """The process that is running; None outside of all."""
@@ -253,6 +296,13 @@ class World:
             put.apply()
 
 
+def _settle(result: Future[Any], call: Callable[[], Any]) -> None:
+    try:
+        result.set_result(call())
+    except BaseException as error:  # a crash too, for the process that waits
+        result.set_exception(error)
+
+
 class _ClockedMemory(MemoryStore):
     """The objects, stamped by the world's clock."""
 
@@ -277,6 +327,8 @@ class SimulatedStore(Store):
         self._name = name
         self._cached = CachedFolders(world.store, lambda: world.now_us, int(world.cached_s * 1e6))
         self.missed = 0
+        # Where two that come at once both win, a race for few names could miss it by chance.
+        self.racers, self.raced_names = (8, 8) if world.looks_first else (2, 1)
 
     def _view(self) -> Store:
         """The store as this process sees it."""
@@ -287,7 +339,7 @@ class SimulatedStore(Store):
         world, faults = self._world, self._world.faults
         asked_us = world.now_us
         world.request(self._name, f"PUT {key}")
-        if world.plain:
+        if world.plain and not world.looks_first:
             if_absent = False
         fate = world.random.random() if faults.before else 1.0
         if fate < faults.before:
@@ -297,6 +349,12 @@ class SimulatedStore(Store):
             world.note("  ... is late")
             world.later(lambda: self._apply_late(key, body, asked_us, if_absent=if_absent))
             raise StorageError("no answer", key=key)
+        if world.looks_first and if_absent:
+            if world.store.get_many([key]) != [None]:
+                raise ObjectExists("the object exists already", key=key)
+            world.note("  ... finds nothing there")
+            world.dawdle()
+            if_absent = False
         self._cached.put(key, body, if_absent=if_absent)
         world.under_way_s = (world.now_us - asked_us) / 1e6
         world.on_applied("PUT", key, body)

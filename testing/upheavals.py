@@ -1,6 +1,6 @@
 """Random histories of a log that is rebuilt while others go on, that loses objects, whose
-processes are doubled, and whose store folds names or ignores put-if-absent. What must hold is in
-`annals.py`.
+processes are doubled, and whose store folds names, or ignores put-if-absent or lets several win
+that come at once. What must hold is in `annals.py`.
 
 First owners, guests, readers, keepers and rebuilders run side by side, as in `histories.py`, and in
 many histories somebody deletes objects of the log. Then, one after the other and without faults,
@@ -58,7 +58,7 @@ class Upheaval(Actors):
         """A few processes of each kind."""
         world, random = self.world, self.world.random
         world.spawn("owner", partial(self.owner, shared=False))
-        if random.random() < 0.5:
+        if random.random() < 0.5 or world.looks_first:  # there two must come at once
             world.spawn("rival", partial(self.owner, shared=random.random() < 0.5))
         if random.random() < 0.3 and not world.plain:  # there a double's names are its own's
             ids, shared = random.randbytes(8), random.random() < 0.5
@@ -210,7 +210,8 @@ def begin_upheaval(world: World, *, changes: bool) -> Upheaval:
     """
     random = world.random
     world.faults = random.choice(KINDS)
-    world.plain = random.random() < 0.15
+    world.plain = random.random() < 0.2
+    world.looks_first = world.plain and random.random() < 0.5
     if world.plain:  # what stands there is told by listings alone
         world.faults = replace(world.faults, miss=0)
     annals = Annals(world, folds=random.random() < 0.3, is_plain=world.plain)

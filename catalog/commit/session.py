@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from ..ambient import Ambient
     from ..format.frame import LogIdentity
+    from ..log.listing import Listing
     from ..log.state import State
     from ..margins import Margins
 
@@ -185,8 +186,14 @@ class Session:
         self.database = check_id(database, "database")
         self.store = store
         self.wide = wide
+        self._ambient = ambient
+        self._log = LogReader(store, writer_id, database, ambient)
+        self._may_begin = False
         self.capabilities: Capabilities = probe(
-            store, f"{writer_id}/", new_name=lambda: ambient.new_id().hex()
+            store,
+            f"{writer_id}/",
+            new_name=lambda: ambient.new_id().hex(),
+            before=self._listed,  # nothing is written where no log may begin
         )
         exclusive = self.capabilities.put_if_absent
         if shared and not exclusive:
@@ -197,20 +204,11 @@ class Session:
                 hint="Open the writer as its only owner, or give this process a writer id of its "
                 "own",
             )
-        self._ambient = ambient
         self.clocks = Clocks(store, f"{writer_id}/", ambient, margins)
-        self._log = LogReader(store, writer_id, database, ambient)
         asked_at = self.clocks.now()
         copies = self._log.newest_copies()  # before the log, whose end it must not pass
-        listing = self._log.names_for(mirror=False)
-        if listing.head < 0 and not listing.others:
-            try:
-                check_birth(store, writer_id, database)
-            except LogLost:
-                listing = self._log.names_for(mirror=False)
-                if listing.head < 0:  # else somebody has just begun it
-                    raise
-        elif goes_further(copies, listing):
+        listing = self._listed()
+        if goes_further(copies, listing):
             refuse_lost_end(self._log, copies)
         state = self._log.load(listing=listing, sealed=True)
         check_writer_features(state)
@@ -241,6 +239,19 @@ class Session:
         self._closed = False
         self._process = os.getpid()
         self.last_checkpoint: CheckpointInfo | None = None
+
+    def _listed(self) -> Listing:
+        """The names of the log. Raises what `check_birth` raises where there are none."""
+        listing = self._log.names_for(mirror=False)
+        if listing.head < 0 and not listing.others and not self._may_begin:
+            try:
+                check_birth(self.store, self.writer_id, self.database)
+            except LogLost:
+                listing = self._log.names_for(mirror=False)
+                if listing.head < 0:  # else somebody has just begun it
+                    raise
+            self._may_begin = True
+        return listing
 
     # --- For the writer ---------------------------------------------------------------------------
 

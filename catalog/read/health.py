@@ -10,8 +10,15 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ...errors import AccessDenied, LakelogError
-from ...store import Capabilities, probe, probe_names
+from ...errors import AccessDenied, LakelogError, StorageError
+from ...store import (
+    Capabilities,
+    keep_finding,
+    kept_finding,
+    kept_key,
+    probe_names,
+    race,
+)
 from ..ambient import SYSTEM, Ambient
 from ..format.names import check_id, is_id
 from ..format.objects import WRITER_FEATURES
@@ -20,7 +27,7 @@ from .log_reader import LogReader
 from .mirror import MirrorWarning, lost_log_error, rebuild_command, refuse_lost_end, without_log
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from ...store import Store
     from ..log.state import State
@@ -282,20 +289,49 @@ def name_rules(store: Store, writer: str) -> str | None:
     return f"not told apart by {', '.join(folds)}: files that differ in nothing else are one"
 
 
-def examine_store(store: Store, writer: str) -> tuple[Capabilities | None, str, list[Finding]]:
-    """Find out what the store can do, with a probe object below a writer's prefix.
+def examine_store(
+    store: Store, writer: str, writers: Iterable[str] = ()
+) -> tuple[Capabilities | None, str, list[Finding]]:
+    """Find out what the store can do, with objects below a writer's prefix, and compare what
+    writers have kept of it. Nothing is written but to tell a writer that the store is worse than
+    it took it for.
 
+    Args:
+        writers: Whose findings to compare.
     Returns:
         What it can do, or None if that is not known; in words, how it went; and findings.
-    Requests: those of `store.probe`.
+    Requests: those of `store.race`, thorough; 1 GET a writer, and 1 PUT where it is wrong.
     """
     check_id(writer, "writer")
     try:
-        capabilities = probe(store, f"{writer}/")
+        found = race(store, f"{writer}/", thorough=True)
+        findings = [_kept(store, one, found) for one in sorted(set(writers))]
     except AccessDenied as error:
         what = f"The probe was refused: {error.message}. Reading works"
         return None, "writing is not allowed here", [Finding("note", what)]
     except LakelogError as error:
         what = f"The probe failed: {error.message}"
         return None, "failed", [Finding("problem", what, None, error.hint)]
-    return capabilities, capabilities.detail, []
+    return found, found.detail, [finding for finding in findings if finding is not None]
+
+
+def _kept(store: Store, writer: str, found: Capabilities) -> Finding | None:
+    """What is wrong with what a writer's openings believe of the store; put right if that is
+    dangerous."""
+    kept, key = kept_finding(store, f"{writer}/"), kept_key(store, f"{writer}/")
+    if kept is None or kept.put_if_absent == found.put_if_absent:
+        return None
+    if found.put_if_absent:
+        what = f"Writer {writer!r} takes the store for a plain one: {kept.detail}"
+        to_do = "If the store was changed since, delete this object: the next opening tries again"
+        return Finding("note", what, key, to_do)
+    what = (
+        f"Put-if-absent does not work here, and writer {writer!r} was opened as if it did: where "
+        "two committed at once, one commit may have replaced the other"
+    )
+    to_do = "Open the writer again wherever it is open, and look with `lakelog check`"
+    try:
+        keep_finding(store, f"{writer}/", found)
+    except StorageError:
+        to_do = f"Put {{}} in the place of this object, so that openings try again. {to_do}"
+    return Finding("problem", what, key, to_do)

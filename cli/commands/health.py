@@ -250,7 +250,8 @@ def _examine(args: argparse.Namespace) -> int:
         findings += log.findings
     findings += compare_logs(logs) + find_case_twins(catalog.store)
     prober = args.writer or (targets[0][0] if targets else None)
-    probed = _probe(catalog, None if args.no_probe else prober, findings)
+    writers = {writer for writer, _ in targets}
+    probed = _probe(catalog, None if args.no_probe else prober, writers, findings)
     result = {
         "url": catalog.url,
         **probed,
@@ -303,10 +304,12 @@ def _finding_row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dict[str, Any]:
+def _probe(
+    catalog: Catalog, writer: str | None, writers: set[str], findings: list[Finding]
+) -> dict[str, Any]:
     """The abilities of the store; findings are added.
 
-    Requests: 11; none without a writer.
+    Requests: those of `examine_store`, and 7; none without a writer.
     """
     from ...catalog.read.health import examine_store, name_rules
 
@@ -320,7 +323,7 @@ def _probe(catalog: Catalog, writer: str | None, findings: list[Finding]) -> dic
     }
     if writer is None:
         return result
-    capabilities, result["probe"], more = examine_store(catalog.store, writer)
+    capabilities, result["probe"], more = examine_store(catalog.store, writer, writers)
     findings += more
     result["probe_prefix"] = f"{writer}/_probe/"
     if capabilities is not None:
@@ -372,8 +375,9 @@ only in case and a clock that is ahead are notes.
 
 `lakelog check` reads every object and says whether all that a log names is there and sound.
 
-The only things ever written are two small probe objects below <writer>/_probe/, of --writer or
-else of the first writer; they are removed again. --no-probe writes nothing.
+The only things ever written are small probe objects below <writer>/_probe/, of --writer or else of
+the first writer, that threads race for; they are removed again. Where a writer was opened as if
+put-if-absent worked, and it doesn't, what it kept there is put right. --no-probe writes nothing.
 
 The exit code is 1 when there are problems.""",
     """

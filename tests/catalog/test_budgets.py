@@ -14,6 +14,7 @@ from lakelog.catalog.log import checkpoint_files
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.cli.inputs.patterns import list_files
 from lakelog.errors import SchemaConflict
+from lakelog.store import kept_key
 from lakelog.store.places import WideStore
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US
@@ -224,16 +225,22 @@ def test_reading_rows_costs_a_few_gets_a_file(counting, filled):
 
 
 def test_opening_a_writer(counting, filled):
-    """4 for the probe, 1 LIST of the mirror, 1 LIST, and as reading the newest state of this one
-    log."""
+    """1 GET of what is kept about the store, 1 LIST of the mirror, 1 LIST, and as reading the
+    newest state of this one log."""
     catalog = Catalog(counting)
-    with Spent(counting, put=2, get=1 + (1 + 3), delete=1, list=2):
+    with Spent(counting, get=1 + (1 + 3), list=2):
         catalog.writer("A", "db")
-    with Spent(counting, get=1 + 3, list=2):  # probed once for the store object
+    with Spent(counting, get=1 + 3, list=2):  # known to the store object
         catalog.writer("B", "db")
     # No log: is there a twin's, or a mirror of a lost one, or is the root inside another catalog?
     with Spent(counting, list=2 + 3 + 1):
         catalog.writer("new", "db")
+    # Where nothing is kept, on a store that takes puts in turn: 2 race, and the finding is kept.
+    fresh = CountingStore(counting.inner)
+    fresh.probed = None
+    fresh.inner.delete([kept_key(fresh, "new/")])
+    with Spent(fresh, put=2 + 1, get=1 + 1, list=2 + 3 + 1 + 1):
+        Catalog(fresh).writer("new", "db")
     # A guest begins it, and puts the copy: 1 GET finds none, 1 reads what stands.
     with Spent(counting, list=2 + 3 + 1 + 1, put=2, get=1 + 2):
         catalog.writer("new", "db", shared=True).close()

@@ -16,6 +16,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.commit import data_files as module
 from lakelog.catalog.commit.data_files import AT_ONCE, Uploads
 from lakelog.errors import LakelogError, ObjectExists, StorageError, UsageError
+from lakelog.store import probe
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient, PassingStore
 
@@ -263,6 +264,7 @@ def test_what_another_process_has_put_is_not_deleted(same):
     """Of two processes that draw the same ids one commits the file of that name; the other gives
     its own transaction up, whatever it wrote."""
     inner = MemoryStore("uploads")
+    probe(inner, "w/")  # without taking an identity of either
     catalogs = [Catalog(PassingStore(inner), ambient=FakeAmbient(seed=3).ambient) for _ in range(2)]
     one, other = (each.writer("w", "db").transaction() for each in catalogs)
     assert one.transaction_id == other.transaction_id

@@ -12,9 +12,11 @@ import pytest
 from cli_cases import objects
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import LogObject
+from lakelog.catalog.read.health import examine_store
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
-from lakelog.store import open_store
+from lakelog.store import Capabilities, keep_finding, kept_key, open_store, probe
 from lakelog.store.local import LocalStore
+from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import PlainStore
 from lakelog.testing.logs import LogBuilder, add_action, schema_action
 
@@ -22,7 +24,7 @@ SOUND = """\
 catalog        URL
 backend        file
 put-if-absent  works
-probe          a second put-if-absent on one key was refused and left the first body alone
+probe          of 2 that raced for each of 5 names one won, and what it wrote stayed
 names          told apart byte by byte
 probed with    objects of its own below EWR/_probe/
 
@@ -43,7 +45,7 @@ def test_a_sound_catalog(cli, own_weather):
     result = cli("doctor", own_weather)
     assert result.out.replace(own_weather, "URL") == SOUND
     assert (result.code, result.err) == (0, "")
-    assert objects(own_weather) == before, "the probe object is gone again"
+    assert objects(own_weather) == before, "the objects that were raced for are gone again"
 
 
 def test_without_a_probe_nothing_is_written(cli, own_weather, monkeypatch):
@@ -317,3 +319,29 @@ def test_a_log_stamped_by_a_clock_far_ahead_of_the_store(cli, tmp_path, monkeypa
     monkeypatch.setattr(LocalStore, "server_time", lambda self: later)
     notes = cli("doctor", tmp_path, "-o", "json").json["notes"]
     assert ["by the store's clock" in note["text"] for note in notes] == [True]
+
+
+def test_a_writer_that_took_a_plain_store_for_an_exclusive_one_is_told():
+    """The finding that it kept is put right, so that openings to come know better."""
+    store = PlainStore(MemoryStore("doctor"))
+    keep_finding(store, "w/", Capabilities("memory", True, "two won, and nobody saw it"))
+    assert probe(PlainStore(store.inner), "w/").put_if_absent, "an opening believes it"
+    before = {info.key for info in store.list("")}
+    found, detail, (problem,) = examine_store(store, "w", ["w", "another"])
+    assert not found.put_if_absent
+    assert "ignored" in detail
+    assert problem.severity == "problem"
+    assert "'w' was opened as if it did" in problem.what
+    assert problem.key == kept_key(store, "w/")
+    assert not probe(PlainStore(store.inner), "w/").put_if_absent
+    assert {info.key for info in store.list("")} == before
+
+
+def test_a_writer_that_takes_an_exclusive_store_for_a_plain_one_is_a_note():
+    store = MemoryStore("doctor's")
+    keep_finding(store, "w/", Capabilities("memory", False, "two won"))
+    found, _, (note,) = examine_store(store, "w", ["w"])
+    assert found.put_if_absent
+    assert note.severity == "note"
+    assert (note.key, "two won" in note.what) == (kept_key(store, "w/"), True)
+    assert not probe(store, "w/").put_if_absent, "who trusts the new finding deletes the old one"

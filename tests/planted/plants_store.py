@@ -39,10 +39,19 @@ def the_probe_asks_for_no_names() -> Any:
     return mock.patch.dict(_probe()._TWINS, clear=True)
 
 
-@plant("tests/store/test_probe.py")
+@plant("tests/store/test_probe.py::test_the_race_sees_through")
 def the_probe_believes_its_answer() -> Any:
-    """A store that ignores put-if-absent is taken for one that has it."""
-    return mock.patch.object(_probe(), "_deviation", return_value=None)
+    """A racer that was told that it won is taken for one that was refused."""
+    real = _probe()._put
+    return mock.patch.object(_probe(), "_put", lambda *args: real(*args) and False)
+
+
+@plant("tests/store/test_probe.py::test_a_finding_is_not_believed_on_another_store")
+def a_finding_is_believed_anywhere() -> Any:
+    """What was found out about one store is believed of every other one."""
+    from lakelog.store.local import LocalStore
+
+    return mock.patch.object(LocalStore, "identity", return_value="a disk")
 
 
 @plant("tests/store/test_s3_store.py::test_put_if_absent_is_one_put_whatever_the_size")
