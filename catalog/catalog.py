@@ -266,9 +266,9 @@ class Catalog(Changing):
         step: Callable[[int, int], None] = lambda done, total: None,
     ) -> Compaction:
         """Rewrite small files, and files with many deleted rows, into fewer: in one commit for each
-        group of files of one log, table, partition and schema. Rows stay what they are, which a
-        digest of all of them proves; deleted rows go, and so do references to external files.
-        Live writers go on beside it, and none is fenced.
+        group of files of one log, table, partition and schema. Rows stay what they are: they are
+        counted, and a digest of sorted ones is compared, before the commit; deleted rows go, and so
+        do references to external files. Live writers go on beside it, and none is fenced.
 
         A group whose files others change meanwhile is rewritten again, three times at most; a
         losing attempt deletes what it wrote. What is done stays done: a run that was interrupted is

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from ..log.state import State
     from ..read.row_filter import RowFilter
     from .session import Session
+
+
+_WORTHWHILE_ROWS: Final = 1 << 16
 
 
 @dataclass(slots=True)
@@ -343,6 +346,20 @@ def staying(group: Group, session: Session, wanted: RowFilter | None) -> Iterato
     assert wanted is not None, "only files that hold other rows too are read"
     for batch in group.read(session):
         yield batch.filter(array(~meets(wanted, batch)))
+
+
+def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the same rows in batches that are worth a call each."""
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= _WORTHWHILE_ROWS:
+            yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
+            pending, rows = [], 0
+    if pending:
+        yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
 
 
 def digested(

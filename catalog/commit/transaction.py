@@ -27,6 +27,7 @@ from .inputs import (
     in_order,
     refuse_other_rows,
     staying,
+    together,
     within,
 )
 from .operation_guard import rows_lost
@@ -335,11 +336,14 @@ class Transaction(Updating):
         total = 0
         for group in found.groups:
             taken, given = RowDigest(group.schema), RowDigest(group.schema)
-            read = digested(group.read(self._session), taken)
-            rows = Counted(digested(in_order(read, group.schema, order, table), given))
+            read = together(group.read(self._session))
+            if order:  # else the batches that are read are those that are written
+                read = in_order(digested(read, taken), group.schema, order, table)
+                read = digested(read, given)
+            rows = Counted(read)
             paths += self._again(table, group, rows, **options)
-            if taken.value != given.value or taken.rows != group.rows:
-                raise rows_lost("rewrite", table, group.rows, given.rows)
+            if rows.rows != group.rows or taken.value != given.value:
+                raise rows_lost("rewrite", table, group.rows, rows.rows)
             total += group.rows
         return Replaced([], paths, found.paths, 0, 0, total)
 

@@ -104,9 +104,9 @@ COMPACT: Final = Command(
     """\
 Rewrite small files, and files with many deleted rows, into fewer and larger ones. Files of one
 writer, table, partition and schema are rewritten together, each group in one commit of its own.
-Rows stay what they are: a digest of all rows is compared before each commit. Deleted rows are left
-out; a file added in place is rewritten below data/ if it is small, and stays where it is for all
-others.
+Rows stay what they are: they are counted, and a digest of sorted ones is compared, before each
+commit. Deleted rows are left out; a file added in place is rewritten below data/ if it is small,
+and stays where it is for all others.
 
 Writers may go on meanwhile: nobody is fenced, and appends never conflict. If rows of a group are
 deleted while it is rewritten, the group is rewritten again, three times at most. The old files stay
