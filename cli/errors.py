@@ -154,7 +154,8 @@ def _report(error: BaseException, redact: Callable[[str], str]) -> int:
     _print("error", redact(message))
     if hint:
         _print("hint", redact(hint))
-    if _running.url is not None and isinstance(error, LakelogError):
+    of_input = isinstance(error, LakelogError) and os.path.isfile(error.key or "")
+    if _running.url is not None and isinstance(error, LakelogError) and not of_input:
         _print("hint", redact(f"No URL was given: it is that of LAKELOG_URL, {_running.url}"))
     return code
 

@@ -1,5 +1,5 @@
-"""Restores, drops and removals in a history whose processes change data (`changing.py`): as anybody
-does them who holds no writer, on top of whatever others have committed.
+"""Restores, drops, removals and compactions in a history whose processes change data
+(`changing.py`): as anybody does them who holds no writer, on top of whatever others have committed.
 
 Their transactions are known by the ids that are drawn for them, so that each is held against what
 was asked for wherever it lands, late ones too.
@@ -38,7 +38,7 @@ _LET_BE = (CommitOutcomeUnknown, ConflictError, CorruptError, NotFoundError, Sto
 
 @dataclass(slots=True)
 class GoingBack:
-    """What takes a table back.
+    """What takes a table back, or compacts it.
 
     Attributes:
         rows: What it shows.
@@ -51,7 +51,9 @@ class GoingBack:
 
     def act(self, store: Store) -> None:
         """Do one of these."""
-        one_of(self.world, store, (self.restore, self.restore, self.drop, self.remove))
+        one_of(
+            self.world, store, (self.restore, self.restore, self.drop, self.remove, self.compact)
+        )
 
     def restore(self, store: Store) -> None:
         """Go back to a revision, which may be pruned."""
@@ -86,6 +88,24 @@ class GoingBack:
         plan = catalog.remove(DATABASE, TABLE, writer=WRITER, paths=[path], execute=True)
         self._told(plan, drawn)
 
+    def compact(self, store: Store) -> None:
+        """Rewrite small files into one."""
+
+        def note(name: bytes) -> None:
+            now = self.rows.at(max(self.truth.slots))
+            self.rows.asked[name] = Asked(names={} if now is None else now.columns)
+
+        catalog, drawn = catalog_of(self.world, store, self.margins, note)
+        done = catalog.compact(DATABASE, TABLE, min_input_files=2, execute=True)
+        for revision in (group.revision for group in done.groups):
+            if revision is not None:
+                self._stands(revision, drawn, "compact")
+
+    def _stands(self, revision: int, drawn: set[bytes], what: str) -> None:
+        slot = self.truth.slots.get(revision)
+        own = slot is not None and not drawn.isdisjoint(slot.ids)
+        hold(own, f"I3 {what} is told to stand at {revision}")
+
     def _catalog(self, store: Store, asked: Asked) -> tuple[Catalog, set[bytes]]:
         """A catalog of whose transactions it is known what they are for, and their ids."""
 
@@ -98,9 +118,7 @@ class GoingBack:
         """Hold what is told to be committed against the truth."""
         for change in done.changes:
             if change.commit is not None:
-                slot = self.truth.slots.get(change.commit.revision)
-                own = slot is not None and not drawn.isdisjoint(slot.ids)
-                hold(own, f"I3 {done.kind} is told to stand at {change.commit.revision}")
+                self._stands(change.commit.revision, drawn, done.kind)
         return done.changes
 
 

@@ -1,4 +1,4 @@
-"""Restores, drops and removals in a history of an upheaval whose processes change data
+"""Restores, drops, removals and compactions in a history of an upheaval whose processes change data
 (`upheavals.py`): of the table beside, by somebody who holds no writer, and goes by what the store
 says now.
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Undoing:
-    """What takes the table beside back.
+    """What takes the table beside back, or compacts it.
 
     Attributes:
         rows: What it shows.
@@ -39,7 +39,9 @@ class Undoing:
 
     def act(self, store: Store) -> None:
         """Do one of these."""
-        one_of(self.world, store, (self.restore, self.restore, self.drop, self.remove))
+        one_of(
+            self.world, store, (self.restore, self.restore, self.drop, self.remove, self.compact)
+        )
 
     def restore(self, store: Store) -> None:
         """Go back to a revision, which may be pruned."""
@@ -75,10 +77,26 @@ class Undoing:
         plan = catalog.remove(DATABASE, CHANGED, writer=WRITER, paths=[path], execute=True)
         self._told(plan, drawn)
 
+    def compact(self, store: Store) -> None:
+        """Rewrite small files into one."""
+
+        def note(name: bytes) -> None:
+            now = self.rows.shown.get(self.annals.head_digest())
+            self.rows.asks(name, Asked(names={} if now is None else now.columns))
+
+        catalog, drawn = catalog_of(self.world, store, self.margins, note)
+        done = catalog.compact(DATABASE, CHANGED, min_input_files=2, execute=True)
+        for revision in (group.revision for group in done.groups):
+            if revision is not None:
+                self._stands(revision, drawn, "compact")
+
+    def _stands(self, revision: int, drawn: set[bytes], what: str) -> None:
+        own = self.annals.ids_at(revision) & drawn
+        hold(bool(own), f"U5 {what} is told to stand at {revision}")
+        self.annals.acknowledged.update(own)
+
     def _told(self, done: ChangePlan, drawn: set[bytes]) -> None:
         """Hold what is told to be committed against the truth."""
         for change in done.changes:
             if change.commit is not None:
-                own = self.annals.ids_at(change.commit.revision) & drawn
-                hold(bool(own), f"U5 {done.kind} is told to stand at {change.commit.revision}")
-                self.annals.acknowledged.update(own)
+                self._stands(change.commit.revision, drawn, done.kind)

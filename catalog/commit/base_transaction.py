@@ -273,8 +273,8 @@ class BaseTransaction:
             return schema, batches
         try:
             fitted(self._columns, self._own, table, schema, refuses=True)
-        except SchemaConflict:
-            return wanted, as_whole(wanted, data, batches, table)
+        except SchemaConflict as error:
+            return wanted, as_whole(wanted, data, batches, error)
         return schema, batches
 
     def _split_by(

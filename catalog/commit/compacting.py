@@ -82,8 +82,9 @@ class CompactGroup:
         size_bytes, row_count: Of all of them together, deleted rows included.
         deleted_rows: How many of these are deleted by number.
         reason: Why: `small files` or `deleted rows`.
-        status: planned; done; overtaken: others changed its files three times while it was
-            rewritten, and nothing of it was committed; not begun: the time limit came first.
+        status: planned; done; overtaken: others gave the table a key, or changed its files three
+            times while it was rewritten, and nothing of it was committed; not begun: the time limit
+            came first.
         revision: Of its commit.
         files_after, size_after_bytes: Of the new files, once it is done.
     """
@@ -305,6 +306,9 @@ def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> 
     for turn in range(_TRIES):
         tx = writer.transaction(operation="rewrite", summary={"job": "compact"})
         paths = group.paths if turn == 0 else _live(writer, group)
+        if tx._key_of(group.table):  # it has been given one meanwhile
+            tx.discard()
+            break
         try:
             found = tx.rewrite(
                 group.table, paths,

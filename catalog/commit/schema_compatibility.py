@@ -131,8 +131,7 @@ def _refuse_nulls(rows: pa.Table | pa.RecordBatch, names: Sequence[str], table: 
             f"Column {name!r} of table {table!r} is declared not null, and the data has null in it "
             f"({count:,} of {rows.num_rows:,} rows)",
             key=name,
-            hint="Nothing of this write becomes visible. Fill them, or leave them out. "
-            + ("Or declare it nullable" if own else _NULLS),
+            hint=f"Nothing of this write becomes visible. Fill them, or leave them out. {_NULLS}",
         )
 
 
@@ -146,37 +145,35 @@ _NULLS: Final = (
 
 
 def as_whole(
-    schema: pa.Schema, data: Any, batches: Iterator[pa.RecordBatch], table: str
+    schema: pa.Schema, data: Any, batches: Iterator[pa.RecordBatch], conflict: SchemaConflict
 ) -> Iterator[pa.RecordBatch]:
     """The batches with columns of floats as the integers that a schema has.
 
-    Raises:
-        SchemaConflict: A value isn't whole, or out of range; of a stream perhaps only while its
-            batches are read.
+    Args:
+        conflict: Of the types; raised if a value isn't whole, or out of range, of a stream perhaps
+            only while its batches are read.
     """
     if isinstance(data, pa.Table | pa.RecordBatch):
-        kinds = {each.name: each.type for each in schema if pa.types.is_integer(each.type)}
-        for name, kind in kinds.items():
-            _whole(data.column(name), name, kind, table)
+        for each in schema:
+            if pa.types.is_floating(data.schema.field(each.name).type):
+                _whole(data.column(each.name), each.type, conflict)
     for batch in batches:
         columns = [
-            column if column.type.equals(each.type) else _whole(column, each.name, each.type, table)
+            _whole(column, each.type, conflict)
             for column, each in zip(batch.columns, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _whole(values: Any, name: str, kind: pa.DataType, table: str) -> Any:
+def _whole(values: Any, kind: pa.DataType, conflict: SchemaConflict) -> Any:
     try:
-        return values.cast(kind)
+        return values if values.type.equals(kind) else values.cast(kind)
     except pa.ArrowInvalid as error:
-        raise SchemaConflict(
-            f"Column {name!r} of table {table!r} is {kind}, and the data holds a number that it "
-            f"can't hold: {error!s:.80}",
-            key=name,
-            hint="Nothing of this write becomes visible. Round the values, or write them under "
-            "another name, as a new column",
-        ) from error
+        conflict.hint = (
+            f"{error!s:.80}. Round the values, or write them under another name, as a new column. "
+            f"{conflict.hint}"
+        )
+        raise conflict from error
 
 
 # --- Schemas --------------------------------------------------------------------------------------
@@ -267,6 +264,35 @@ class Own:
         return self.table, b"" if self.definition is None else self.definition.name
 
 
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What some schemas (`names`) of a table say together.
+
+    Attributes:
+        not_null: The columns that all of them declare so.
+        integers: The columns that are integers in all that have them, and their common types.
+    """
+
+    names: Set[bytes]
+    not_null: frozenset[str]
+    integers: dict[str, pa.DataType]
+
+
+def _declared(schemas: Sequence[pa.Schema], names: Set[bytes]) -> _Declared:
+    strict = [{one.name for one in schema if not one.nullable} for schema in schemas]
+    kinds: dict[str, list[pa.DataType]] = {}
+    for schema in schemas:
+        for one in schema:
+            kinds.setdefault(one.name, []).append(one.type)
+    integers = {}
+    for name, own in kinds.items():
+        held = [kind for kind in own if not pa.types.is_null(kind)]
+        common = common_type(held) if held and all(map(pa.types.is_integer, held)) else None
+        if common is not None and pa.types.is_integer(common):
+            integers[name] = common
+    return _Declared(names, frozenset(set.intersection(*strict) if strict else ()), integers)
+
+
 class UnitedSchemas:
     """The schemas of one writer's log that are known to unite, by table, kept from write to
     write."""
@@ -275,36 +301,32 @@ class UnitedSchemas:
         self._writer = writer
         self._united: dict[tuple[str, bytes], Set[bytes]] = {}
         self._live: dict[tuple[str, bytes], _Live] = {}
-        self._not_null: dict[tuple[str, bytes], tuple[Set[bytes], frozenset[str]]] = {}
+        self._columns: dict[tuple[str, bytes], _Declared] = {}
 
     def not_null(self, state: State, own: Own) -> frozenset[str]:
         """The columns that all schemas of a table declare not null, as far as the log knows it."""
-        known = schemas_with(state, [own.table])
-        names = {*own.written, *known.fingerprints_of(own.table)}
-        kept = self._not_null.get(own.place)
-        if kept is None or kept[0] != names:
-            items = self._decoded(known.of_table(own.table), own)
-            items += [self._item(one, own) for one in own.written.values()]
-            strict = [{one.name for one in item.schema if not one.nullable} for item in items]
-            kept = names, frozenset(set.intersection(*strict) if strict else ())
-            self._not_null[own.place] = kept
-        return kept[1]
+        return self._declared(state, own).not_null
 
     def integers(self, state: State, own: Own, schema: pa.Schema) -> dict[str, pa.DataType]:
         """The columns of floats in data that are integers in all schemas of a table, of a type that
         has none in common with theirs."""
         floats = [each for each in schema if pa.types.is_floating(each.type)]
-        if not floats:
-            return {}
-        items = self._decoded(schemas_with(state, [own.table]).of_table(own.table), own)
-        items += [self._item(one, own) for one in own.written.values()]
-        found = {}
-        for each in floats:
-            kinds = [i.schema.field(each.name).type for i in items if each.name in i.schema.names]
-            kind = common_type(kinds) if kinds else None
-            if kind is not None and pa.types.is_integer(kind) and widen(kind, each.type) is None:
-                found[each.name] = kind
-        return found
+        known = self._declared(state, own).integers if floats else {}
+        return {
+            each.name: known[each.name]
+            for each in floats
+            if each.name in known and widen(known[each.name], each.type) is None
+        }
+
+    def _declared(self, state: State, own: Own) -> _Declared:
+        known = schemas_with(state, [own.table])
+        names = {*own.written, *known.fingerprints_of(own.table)}
+        kept = self._columns.get(own.place)
+        if kept is None or kept.names != names:
+            items = self._decoded(known.of_table(own.table), own)
+            items += [self._item(one, own) for one in own.written.values()]
+            kept = self._columns[own.place] = _declared([item.schema for item in items], names)
+        return kept
 
     def check(
         self, state: State, own: Own, fingerprint: bytes, schema: pa.Schema, *, empty: bool

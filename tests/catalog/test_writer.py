@@ -269,7 +269,7 @@ def test_what_is_given_in_the_place_of_something_else(catalog):
         type(catalog)("some/lake")
     assert "open_catalog" in (refused.value.hint or "")
     with catalog.writer("w", "db") as writer:
-        assert repr(writer) == "Writer('w', 'db')"
+        assert repr(writer) == "Writer('w', 'db', revision -1)"
         tx = writer.transaction()
         with pytest.raises(UsageError, match="schema= is the pyarrow schema"):
             tx.plan_overwrite("t", "i = 1")

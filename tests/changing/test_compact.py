@@ -280,6 +280,17 @@ def test_a_group_that_is_overtaken_each_time_leaves_nothing_behind(
     assert len(list((tmp_path / "lake/a/db/data").rglob("*.parquet"))) == 6
 
 
+def test_a_table_that_is_given_a_key_meanwhile_is_left_alone(catalog: Catalog) -> None:
+    fill(catalog)
+    plan = catalog.compact("db")
+    catalog.evolve("db", "t", key=["n"])
+    found = execute_compaction(
+        plan, lambda name: catalog.writer(name, "db", shared=True), CompactOptions()
+    )
+    assert [g.status for g in found.groups] == ["overtaken"]
+    assert len(live(catalog)) == 6
+
+
 def test_an_owner_that_is_open_goes_on(catalog: Catalog) -> None:
     with catalog.writer("a", "db") as owner:
         for number in range(5):

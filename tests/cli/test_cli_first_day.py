@@ -75,3 +75,10 @@ def test_files_without_a_common_column_are_told(cli):
     assert found.code == 0
     assert "2 files share no column with the others of the table: " in found.err
     assert "z.parquet" not in found.err
+
+
+def test_an_error_in_an_input_says_nothing_of_the_catalog(cli, monkeypatch):
+    monkeypatch.setenv("LAKELOG_URL", "lake")
+    Path("bad.csv").write_text('a\n"1\n')
+    assert "LAKELOG_URL" not in cli("write", "d", "t", "bad.csv", "--writer", "w").err
+    assert "that of LAKELOG_URL, lake" in cli("tables", "d").err
