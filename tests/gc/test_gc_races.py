@@ -69,11 +69,12 @@ def prepared(make_memory_lake, hooked):
     orphan = lake.orphan(zombie)
     lake.pass_time(8 * DAY_S)
     owner = lake.writer()
+    late = Committer(lake, zombie)  # begun before it is fenced
     lake.commit(owner, 1)
     hook = Interposed()
     store = hooked(lake.store, hook)
     store.probed = lake.store.probed
-    return lake, store, hook, orphan, owner, zombie
+    return lake, store, hook, orphan, owner, late
 
 
 def collect(lake, store, margins):
@@ -112,14 +113,13 @@ def test_a_commit_at_each_boundary(make_memory_lake, hooked, who, count):
     outcomes = set()
     pairs = [*some(who, itertools.combinations_with_replacement(numbers, 2), count), (0, 0)]
     for i, j in [*pairs, (NEVER, NEVER)]:
-        lake, store, hook, orphan, owner, zombie = prepared(make_memory_lake, hooked)
+        lake, store, hook, orphan, owner, late = prepared(make_memory_lake, hooked)
         writers = {
             "owner": lambda owner=owner: owner,
             "guest": lambda lake=lake: lake.writer(shared=True),
             "next owner": lambda lake=lake: lake.writer(),
-            "zombie": lambda zombie=zombie: zombie,
         }
-        committer = Committer(lake, writers[who]())
+        committer = late if who == "zombie" else Committer(lake, writers[who]())
         hook.steps = [(i, committer.write), (j, committer.commit)]
         collect(lake, store, Margins())
         hook.finish()

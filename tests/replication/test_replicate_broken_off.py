@@ -9,7 +9,7 @@ from followed import BreakingStore
 from lakelog.errors import ReplicaDiverged, SnapshotPruned
 from lakelog.gc import execute_gc, plan_gc
 from lakelog.rebuild import execute_rebuild, plan_rebuild
-from lakelog.replication import replicate
+from lakelog.replication import promote, replicate
 from lakelog.store import WideStore, probe
 from lakelog.testing.doubles import PassingStore
 from replica_cases import D, Pair, written
@@ -265,6 +265,7 @@ def test_a_replica_is_pruned_collected_and_checkpointed_on_its_own(pair):
 def test_a_replica_can_be_made_the_one_to_write_to(pair):
     written(pair, 3)
     pair.replicate()
+    promote(pair.copy.catalog)
     pair.copy.write(77)
     assert sorted([*pair.source.rows(), 77]) == pair.copy.rows()
     back = Pair()
