@@ -230,7 +230,8 @@ def test_errors_when_loading(spark, local):
     with pytest.raises(Exception, match=r"UsageError: .*has no column 'nope'.*It has: origin"):
         spark.read.format("lakelog").options(**good).schema("nope int").load(local.url).count()
     with pytest.raises(
-        DatabaseNotFound, match=r"has no database 'wether'\. It has: mixed, weather"
+        DatabaseNotFound,
+        match=r"has no database 'wether'\. Did you mean 'weather'\? It has: mixed, weather",
     ):
         lakelog.spark.read(spark, local.url, "wether", "hourly")
 
