@@ -332,6 +332,11 @@ class Catalog(Changing):
             return TableFiles(name, files, deleted_rows(states, name), bool(snapshot.key(name)))
 
         tables = snapshot.tables() if table is None else [value_of(table)]
+        lacking = [name for name in options.sort_by if name not in snapshot.column_names(tables[0])]
+        if lacking:
+            raise UsageError(
+                f"Table {tables[0]!r} has no column {lacking[0]!r} to be sorted by", key=lacking[0]
+            )
         plan = plan_compaction(database, map(files_of, tables), options)
         if not execute:
             return plan

@@ -63,6 +63,12 @@ class CompactOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"{name}= is a whole number from 1 on, not {value!r}", key=name)
+        numbers = (self.delete_ratio_threshold, self.time_limit_s or 0.0)
+        if not all(isinstance(one, int | float) for one in numbers) or not numbers[1] >= 0:
+            raise UsageError(
+                "delete_ratio_threshold= and time_limit_s= are numbers, from 0 on",
+                key="time_limit_s",
+            )
         if not 0 < self.delete_ratio_threshold <= 1:
             raise UsageError(
                 f"delete_ratio_threshold= is above 0 and at most 1, not "
@@ -192,16 +198,23 @@ class _File:
     path: str
     size_bytes: int
     row_count: int
+    clock: tuple[int, int]
+
+    def follows(self, other: _File) -> bool:
+        """Checks whether its rows are newer than another's by their logical clocks, too: of a key
+        that the table is given later the newest row counts."""
+        return self.clock == other.clock or self.clock[0] > other.clock[1]
 
 
 def _alike(files: pa.Table) -> list[list[_File]]:
     """Files of one writer, partition and schema together, each in the order of their commits."""
     names = ["writer", "partition", "schema_fingerprint", "revision", "first_clock", "path"]
     files = files.sort_by([(name, "ascending") for name in names])
-    columns = [files.column(name).to_pylist() for name in (*names, "size_bytes", "row_count")]
+    more = ("last_clock", "size_bytes", "row_count")
+    columns = [files.column(name).to_pylist() for name in (*names, *more)]
     found: dict[tuple[str, str, bytes], list[_File]] = {}
-    for writer, partition, schema, _, _, path, size, rows in zip(*columns, strict=True):
-        one = _File(writer, partition, path, size, rows)
+    for writer, partition, schema, _, first, path, last, size, rows in zip(*columns, strict=True):
+        one = _File(writer, partition, path, size, rows, (first, last))
         found.setdefault((writer, partition, schema), []).append(one)
     return list(found.values())
 
@@ -251,11 +264,13 @@ def _groups(
 
 
 def _packed(files: Sequence[_File], limit_bytes: int) -> list[list[_File]]:
-    """Files in runs of at most so many bytes; a larger file alone."""
+    """Files in runs of at most so many bytes, in the order of their clocks; a larger file alone."""
     runs: list[list[_File]] = []
     size_bytes = 0
     for one in files:
-        if not runs or size_bytes + one.size_bytes > limit_bytes or len(runs[-1]) == _GROUP_FILES:
+        is_full = not runs or len(runs[-1]) == _GROUP_FILES
+        is_full = is_full or size_bytes + one.size_bytes > limit_bytes
+        if is_full or not one.follows(runs[-1][-1]):
             runs.append([])
             size_bytes = 0
         runs[-1].append(one)
@@ -306,9 +321,6 @@ def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> 
     for turn in range(_TRIES):
         tx = writer.transaction(operation="rewrite", summary={"job": "compact"})
         paths = group.paths if turn == 0 else _live(writer, group)
-        if tx._key_of(group.table):  # it has been given one meanwhile
-            tx.discard()
-            break
         try:
             found = tx.rewrite(
                 group.table, paths,
@@ -318,6 +330,13 @@ def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> 
         except OVERTAKEN:
             tx.discard()
             continue
+        except UsageError:
+            tx.discard()
+            if tx._files_stay(
+                group.table
+            ):  # this log, or another one, has given it a key meanwhile
+                break
+            raise
         except BaseException:
             tx.discard()
             raise

@@ -9,6 +9,7 @@ Source: docs/changing.md, "Operations".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from ..format.names import base_folder
 from ..format.objects import DecodedTransaction
 from ..format.schema import PARTITION
 from ..log.build import Claim
+from ..log.conflicts import refuse_taken_out
 from ..log.part import in_partition
 from ..read.delete_plan import AskedRows, judged, meets, seen_schemas, visible_rows
 from ..read.file_order import by_commit
@@ -36,7 +38,7 @@ from ..wire import lakelog_transaction_pb2 as wire
 from .adopt import not_live
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..data.file_part import FilePart
     from ..data.row_digest import RowDigest
@@ -168,6 +170,7 @@ def overwritten(
         data: The schema of what comes.
     Raises:
         InvalidPredicate, SchemaConflict, UsageError: `where` can't be asked of this table.
+        OperationConflict: Others have taken files out of the table since.
         CorruptError: The files of the table can't be told.
     Requests: those of `Snapshot.files` with `where`.
     """
@@ -175,6 +178,7 @@ def overwritten(
 
     def asked(state: State) -> Inputs:
         refuse_begun(intent, table)
+        refuse_taken_out(state, "overwrite", table, begun_at)
         files, known = files_now(state, intent, table)
         schemas = seen_schemas(state, table, files, known)
         schemas.append(FileSchema(data, state.writer, words="the data to be written"))
@@ -390,6 +394,8 @@ def refuse_other_rows(taken: RowDigest, given: RowDigest, table: str) -> None:
 def columns_to_sort(sort_by: Any) -> list[str]:
     """Returns the names of columns to sort by, perhaps none. Raises `UsageError` for anything
     else."""
+    if sort_by is not None and not isinstance(sort_by, Iterable):
+        raise UsageError(f"sort_by= can't be {sort_by!r:.80}", hint="Give names of columns")
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by or ())
     found = [value_of(name) for name in names]
     if not all(isinstance(name, str) for name in found):

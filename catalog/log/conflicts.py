@@ -115,6 +115,8 @@ def _hold(state: State, intent: Intent, claim: Claim) -> None:
         _refuse_again(state, intent, claim.table, removed, claim.base_revision)
     if claim.may_hold is None:
         return
+    if not claim.only_deletes:
+        _hold_passing(state, intent, claim)
     if claim.has_key is None:
         _hold_files(state, intent, claim, claim.may_hold)
     else:
@@ -143,6 +145,62 @@ def _hold_files(
         f"that it {'deletes' if claim.only_deletes else 'replaces'}: {claim.words}",
         key=path,
         table=claim.table,
+        hint=_HINT,
+        **other._asdict(),
+    )
+
+
+def _hold_passing(state: State, intent: Intent, claim: Claim) -> None:
+    """Rows that came since, and went again, may have been read for those that come now."""
+    files = Files(frozenset({claim.table}))
+    for transaction in state.tail:
+        if transaction.message.revision <= claim.base_revision:
+            continue
+        for path, other in _taken_out(transaction.message, claim.table):
+            if files.is_live(claim.table, path):
+                raise _gone_error(intent.said_operation, claim.table, claim.base_revision, other)
+        files.apply(transaction)
+
+
+def refuse_taken_out(state: State, operation: str, table: str, begun_at: int) -> None:
+    """Raises `OperationConflict` if others have taken files out of a table since a transaction
+    began: it may have read rows of them, and an operation that begins now doesn't see that they are
+    gone. A rewrite keeps the rows."""
+    if state.revision <= begun_at:
+        return
+    others = [
+        other
+        for transaction in state.tail
+        if transaction.message.revision > begun_at
+        for _, other in _taken_out(transaction.message, table)
+    ]
+    based_at = -1 if state.base is None else state.base.message.revision
+    if based_at > begun_at:  # the transactions since are not at hand: of whatever table
+        others += [
+            Other(row["revision"], "", row["operation"])
+            for row in state.history.after(begun_at)
+            if row["files_removed"] and row["operation"] != "rewrite"
+        ]
+    if others:
+        raise _gone_error(operation, table, begun_at, others[0])
+
+
+def _taken_out(message: wire.Transaction, table: str) -> Iterator[tuple[str, Other]]:
+    """The paths that a transaction takes out of a table, each with whose they are, but for those of
+    rewrites."""
+    for place, action in enumerate(message.actions):
+        if action.WhichOneof("kind") == "remove" and action.remove.table == table:
+            other = _member(message, place, None)
+            if other.operation != "rewrite":
+                yield action.remove.path, other
+
+
+def _gone_error(operation: str, table: str, begun_at: int, other: Other) -> OperationConflict:
+    return OperationConflict(
+        f"The {operation} of table {table!r} is of a transaction that began at revision "
+        f"{begun_at}, and {other} has taken files out since, of which it may have read rows",
+        key=table,
+        table=table,
         hint=_HINT,
         **other._asdict(),
     )

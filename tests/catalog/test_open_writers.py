@@ -15,6 +15,7 @@ from lakelog.errors import (
     ColumnsChanged,
     ConflictError,
     FencedError,
+    InputRemoved,
     OperationConflict,
     SchemaConflict,
 )
@@ -203,6 +204,52 @@ def test_what_is_read_in_a_transaction_and_written_back_loses_no_update(
     with pytest.raises(OperationConflict):
         tx.commit()
     assert [row["k"] for row in rows(catalog)] == [1, 2, 9]
+
+
+NARROW = [
+    (
+        "the row is overwritten",
+        lambda tx: tx.overwrite("t", pa.table({"k": [1], "c": [9.0]}), "k = 1"),
+    ),
+    ("all rows are", lambda tx: tx.overwrite("t", pa.table({"k": [7], "c": [7.0]}))),
+    ("it is deleted", lambda tx: tx.delete("t", "k = 1", mode="rows")),
+    ("it is updated", lambda tx: tx.update("t", {"c": 9.0}, "k = 1")),
+]
+
+
+@pytest.mark.parametrize("came_meanwhile", [False, True])
+@pytest.mark.parametrize("by_itself", [False, True])
+@pytest.mark.parametrize(("what", "change"), NARROW)
+def test_a_row_that_was_read_and_is_gone_is_a_conflict(
+    catalog: Catalog, what: str, change: Any, by_itself: bool, came_meanwhile: bool
+) -> None:
+    """Of an overwrite whose predicate looks at the very value, and which meets nothing any more."""
+    writer = opened(catalog)
+    guest = writer if by_itself else catalog.writer("w", "db", shared=True)
+    if not came_meanwhile:
+        with guest.transaction() as other:
+            other.overwrite("t", pa.table({"k": [1], "c": [8.0]}), "k = 1")
+    tx = writer.transaction()
+    if came_meanwhile:
+        with guest.transaction() as other:
+            other.overwrite("t", pa.table({"k": [1], "c": [8.0]}), "k = 1")
+    with guest.transaction() as other:
+        change(other)
+    before = rows(catalog)
+    with pytest.raises((OperationConflict, InputRemoved)), tx:
+        tx.overwrite("t", pa.table({"k": [1], "c": [8.5]}), "k = 1 AND c = 8", validate=False)
+    assert rows(catalog) == before
+
+
+def test_a_compaction_between_refuses_no_overwrite(catalog: Catalog) -> None:
+    writer = opened(catalog)
+    tx = writer.transaction()
+    catalog.compact("db", min_input_files=1, target_file_size_bytes=1, execute=True)
+    with writer.transaction() as other:
+        other.write("t", pa.table({"k": [5], "c": [5.0]}), "elsewhere")
+    tx.overwrite("t", pa.table({"k": [1], "c": [8.0]}), "k = 1")
+    tx.commit()
+    assert [row["k"] for row in rows(catalog)] == [1, 2, 5]
 
 
 def test_threads_that_begin_together_share_their_looks(catalog: Catalog) -> None:

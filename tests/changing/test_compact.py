@@ -280,15 +280,29 @@ def test_a_group_that_is_overtaken_each_time_leaves_nothing_behind(
     assert len(list((tmp_path / "lake/a/db/data").rglob("*.parquet"))) == 6
 
 
-def test_a_table_that_is_given_a_key_meanwhile_is_left_alone(catalog: Catalog) -> None:
-    fill(catalog)
-    plan = catalog.compact("db")
+def test_files_whose_clocks_disagree_with_their_commits_stay_apart(catalog: Catalog) -> None:
+    """Else a key that is given later would find another newest row."""
+    with catalog.writer("a", "db") as writer:
+        for clock in (5, 1, 2, 7, 3):
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"n": [0], "at": [clock]}), clock=(clock, clock))
+    found = catalog.compact("db", min_input_files=2, execute=True)
+    assert [len(group.paths) for group in found.groups] == [3]
     catalog.evolve("db", "t", key=["n"])
+    assert catalog.snapshot("db").to_arrow("t").to_pylist() == [{"n": 0, "at": 7}]
+
+
+@pytest.mark.parametrize("who", ["a", "b"])
+def test_a_key_that_comes_meanwhile_leaves_the_table_alone(catalog: Catalog, who: str) -> None:
+    fill(catalog)
+    fill(catalog, "b", files=1)
+    plan = catalog.compact("db")
+    catalog.evolve("db", "t", key=["n"], writers=[who])
     found = execute_compaction(
         plan, lambda name: catalog.writer(name, "db", shared=True), CompactOptions()
     )
     assert [g.status for g in found.groups] == ["overtaken"]
-    assert len(live(catalog)) == 6
+    assert len(live(catalog)) == 7
 
 
 def test_an_owner_that_is_open_goes_on(catalog: Catalog) -> None:
@@ -369,6 +383,12 @@ def test_arguments_that_can_not_be(catalog: Catalog) -> None:
     ):
         with pytest.raises(UsageError):
             catalog.compact("db", **wrong)
+    for wrong in ({"delete_ratio_threshold": "x"}, {"time_limit_s": -1}, {"time_limit_s": "5"}):
+        with pytest.raises(UsageError):
+            catalog.compact("db", **wrong)
+    for sort_by in (5, "nope"):
+        with pytest.raises(UsageError):
+            catalog.compact("db", "t", sort_by=sort_by)
     with pytest.raises(UsageError, match="one table"):
         catalog.compact("db", where="n = 1")
     with pytest.raises(UsageError, match="one table"):
