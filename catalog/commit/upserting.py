@@ -280,8 +280,9 @@ class Upserting(Deleting):
                 actions += require_actions([form.ROW_DELETES])
                 actions += self._objects(found.bitmaps, actions)
             self._message_size.take(actions)
+            # Before the rows: the footers of their files then say what they replace.
+            self._removed.update(dict.fromkeys((table, path) for path in found.whole))
             paths = self.write(table, rows, partition, clock=clock, **options)
-        self._removed.update(dict.fromkeys((table, path) for path in found.whole))
         self._intent.counted.update({(table, path): found.revision for path in found.whole})
         self._intent.actions.extend(actions)
         return Upserted(

@@ -199,6 +199,8 @@ def damaged_column(
             chunk = metadata.row_group(group).column(column)
             if columns is not None and chunk.path_in_schema not in columns:
                 continue
+            if not chunk.num_values:  # some writers leave pages out then, and their places
+                continue
             first = _first_byte(chunk)
             if not _Chunk(source, first + chunk.total_compressed_size, block).is_sound(first):
                 return chunk.path_in_schema, group

@@ -265,3 +265,12 @@ def test_without_statistics(lying: Catalog, tmp_path: Path) -> None:
     with lying.writer("w", "db") as writer, writer.transaction() as tx:
         tx.add("t", path, statistics=False)
     assert numbers(lying, "x = 2") == [1]
+
+
+def test_an_empty_file_without_pages_is_sound(tmp_path: Path) -> None:
+    path = tmp_path / "empty.parquet"
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), path)
+    catalog = open_catalog(str(tmp_path / "lake"))
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        tx.add("t", path)
+    assert catalog.check("db", level="data").is_sound

@@ -200,3 +200,15 @@ def test_a_file_of_a_lost_commit_that_the_log_removed_does_not_come_back(lake):
     plan = lake.rebuild()
     assert lake.rows() == [1, 2, 3, 5]
     assert [(one.path, one.kind) for one in plan.left_out] == [(path, "removed")]
+
+
+def test_an_upsert_that_empties_a_file_is_not_undone(lake):
+    """The footers of its new files name the file that went."""
+    lake.write(7)
+    lake.fake.move(1)
+    with lake.writer.transaction() as tx:
+        assert tx.upsert("t", pa.table({"a": [7]}), key=["a"]).files_removed == 1
+    lake.write(8)
+    lake.lose()
+    lake.rebuild()
+    assert lake.rows() == [1, 2, 3, 7, 8]
