@@ -12,11 +12,18 @@ import warnings
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
-from ...errors import ClockError, ConflictError, LakelogError, SchemaConflict, UsageError
+from ...errors import (
+    ClockError,
+    ConflictError,
+    InvalidName,
+    LakelogError,
+    SchemaConflict,
+    UsageError,
+)
 from ..data.parquet import FILE_BYTES
 from ..format.names import base_folder, escape_name
 from ..log.build import schema_actions
@@ -50,6 +57,9 @@ if TYPE_CHECKING:
     from ..log.outcomes import CommitInfo
     from .inputs import Counted
     from .session import Session
+
+
+_S = TypeVar("_S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +249,8 @@ class BaseTransaction:
         # Files of a write that broke off say that they are the transaction's: were it committed
         # all the same, a rebuild would count them.
         with self._operation_guard.doing("write", table, lambda: self._files > before):
-            for name, rows in partitions(batches, by) if by else [(partition, batches)]:
+            split = partitions(batches, by) if by else [(partition, batches)]
+            for name, rows in split if partition_by is not None else _of_table(split, by):
                 meta = replace(meta, partition=name, number=self._files, **self._removals())
                 for encoded in files.files(rows, meta, file_bytes=file_bytes, bloom=bloom):
                     path = path_of_data(replace(meta, number=self._files))
@@ -638,3 +649,16 @@ class BaseTransaction:
         if self._closed:
             own = self.transaction_id
             raise UsageError("This transaction is over", key=own, hint="Begin another one")
+
+
+def _of_table(split: Iterable[_S], by: Sequence[str]) -> Iterator[_S]:
+    """Rows that are split as the table is. An error says how to write them otherwise."""
+    try:
+        yield from split
+    except (InvalidName, UsageError) as error:
+        if by:
+            error.hint = (
+                f"{error.hint or 'Split them otherwise'}. They are split as the table is, by "
+                f"{', '.join(by)}: partition_by=[] writes them without partitions"
+            )
+        raise

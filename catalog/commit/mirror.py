@@ -75,6 +75,19 @@ class _Copy:
     error: LakelogError | None = field(default=None)
 
 
+def _without_copies(listing: Listing, copies: Listing) -> list[int]:
+    """The newest revisions of a log that lack their copies, in order."""
+    newest = copies.transactions if copies.incarnation == listing.incarnation else {}
+    head = copies.head if newest else -1
+    return sorted(
+        revision
+        for revision, names in listing.transactions.items()
+        # Copies of two revisions are put at once: the newer one may be there alone.
+        if len(names) == 1  # of a fork nobody knows which one is committed
+        and (revision > head or (revision >= listing.head - 1 and revision not in newest))
+    )[-_MOST_AT_OPENING:]
+
+
 class Mirror:
     """Puts the copies of one log's transactions. Not safe for threads: its committer's turn is.
 
@@ -99,23 +112,16 @@ class Mirror:
             StorageError: One can't be put.
         Warns:
             MirrorWarning: More are missing than any interrupted writer leaves.
-        Requests: none if the mirror is complete; else 1 GET and 1 PUT for each copy.
+        Requests: none if the mirror is complete; else 1 GET and 1 PUT for each copy, and 1 LIST
+            where more than two are missing.
         """
-        newest: dict[int, list[LogObject]] = {}
-        if copies.incarnation == listing.incarnation:
-            newest = copies.transactions
-        elif listing.incarnation > 1:
+        if copies.incarnation != listing.incarnation and listing.incarnation > 1:
             names = self._log.names(listing.incarnation)
             item = names.checkpoints[min(names.checkpoints)][0]
             copy_checkpoint(self._log, item, exclusive=self._exclusive)
-        head = copies.head if newest else -1
-        missing = sorted(
-            revision
-            for revision, names in listing.transactions.items()
-            # Copies of two revisions are put at once: the newer one may be there alone.
-            if len(names) == 1  # of a fork nobody knows which one is committed
-            and (revision > head or (revision >= listing.head - 1 and revision not in newest))
-        )[-_MOST_AT_OPENING:]
+        missing = _without_copies(listing, copies)
+        if len(missing) > 2:  # others may have committed between the two listings
+            missing = _without_copies(listing, self._log.newest_copies())
         for revision in missing:
             self._start(revision, listing.key(listing.transactions[revision][0]), b"", None)
         if len(missing) > 2:

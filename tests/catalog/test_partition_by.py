@@ -304,3 +304,16 @@ def test_removals_are_named_once_in_the_footers_of_many_files(catalog, store):
     assert sorted(named) == sorted(old)
     assert [meta.number for meta in metas] == list(range(len(new)))
     assert {meta.partition for meta in metas} == {"month=11", "month=12", "month=1"}
+
+
+def test_a_write_that_is_split_as_the_table_is_names_the_way_out(catalog):
+    with catalog.writer("w", "db") as writer:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"s": ["a"]}), partition_by=["s"])
+        long = pa.table({"s": ["x" * 300]})
+        with pytest.raises(InvalidName) as caught, writer.transaction() as tx:
+            tx.write("t", long)
+        assert "partition_by=[] writes them" in caught.value.hint
+        with writer.transaction() as tx:
+            tx.write("t", long, partition_by=[])
+    assert len(catalog.snapshot("db").to_arrow("t")) == 2
