@@ -241,10 +241,10 @@ def _shows(
 def _crowd(answers: Sequence[bool | StorageError]) -> str:
     """What is wrong with a store that lets several win, in words."""
     winners, racers = answers.count(True), len(answers)
-    told = "that raced for one name were told that they had won"
+    both = "that raced for one name got a success"
     if winners == racers:
-        return f"put-if-absent is ignored: all {racers} {told}"
-    return f"put-if-absent is not atomic: {winners} of {racers} {told}"
+        return f"put-if-absent is ignored: all {racers} {both}"
+    return f"put-if-absent is not atomic: {winners} of {racers} {both}"
 
 
 def _put(store: Store, key: str, body: bytes) -> bool | StorageError:

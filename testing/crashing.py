@@ -71,6 +71,10 @@ class CrashingStore(PassingStore):
         self._alive()
         return self.inner.get(key, start=start, end=end)
 
+    def head(self, key: str) -> ObjectInfo:
+        self._alive()
+        return self.inner.head(key)
+
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         self._alive()
         return self.inner.get_many(keys)

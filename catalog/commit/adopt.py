@@ -475,12 +475,12 @@ def _fitted(
     """A file's schema as the table has it. What the file says can't be null declares nothing of the
     table, which has its own columns of that kind (`strict`)."""
     schema = decode_schema(encoded.message)
-    told = partition_columns(schema)
+    by_partition = partition_columns(schema)
     fields = [
-        each.with_nullable(each.nullable or each.name not in strict or each.name in told)
+        each.with_nullable(each.nullable or each.name not in strict or each.name in by_partition)
         for each in fit(schema)
     ]
-    return encode_schema(pa.schema(fields), by_partition=told)
+    return encode_schema(pa.schema(fields), by_partition=by_partition)
 
 
 def read_spots(session: Session, spots: Sequence[Spot]) -> Iterator[ParsedFooter | InvalidParquet]:

@@ -74,7 +74,7 @@ class CompactOptions:
                 f"delete_ratio_threshold= is above 0 and at most 1, not "
                 f"{self.delete_ratio_threshold!r}",
                 key="delete_ratio_threshold",
-                hint="0.3 rewrites files of which three rows in ten are deleted",
+                hint="0.3 rewrites files that have three of ten rows deleted",
             )
 
 
@@ -83,7 +83,7 @@ class CompactGroup:
     """Files that one commit rewrites.
 
     Attributes:
-        writer, table, partition: Whose, of which table and partition.
+        writer, table, partition: Where the files belong.
         paths: Of the files, in the order of their commits.
         size_bytes, row_count: Of all of them together, deleted rows included.
         deleted_rows: How many of these are deleted by number.
@@ -114,7 +114,7 @@ class Compaction:
     """What a compaction is going to do, or has done.
 
     Attributes:
-        database: Of which.
+        database: Its name.
         groups: What is rewritten, by table, writer and partition.
         files_kept: How many files stay as they are, by reason: `large enough`, `too few small
             files`, `table has a key`.

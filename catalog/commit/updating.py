@@ -245,8 +245,8 @@ def _moved(partition: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """How rows are written whose partition's name tells of columns that get other values."""
     if not partition:
         return {"partition_by": ()}
-    told = columns_of(partition)
-    return {} if set(told).isdisjoint(values) else {"partition": "", "partition_by": told}
+    by = columns_of(partition)
+    return {} if set(by).isdisjoint(values) else {"partition": "", "partition_by": by}
 
 
 def _clock_above(plan: UpdatePlan, table: str, now: tuple[int, int]) -> tuple[int, int] | None:

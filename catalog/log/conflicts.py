@@ -198,7 +198,7 @@ def _taken_out(message: wire.Transaction, table: str) -> Iterator[tuple[str, Oth
 def _gone_error(operation: str, table: str, begun_at: int, other: Other) -> OperationConflict:
     return OperationConflict(
         f"The {operation} of table {table!r} is of a transaction that began at revision "
-        f"{begun_at}, and {other} has taken files out since, of which it may have read rows",
+        f"{begun_at}, and {other} has removed files since, and it may have read rows of these",
         key=table,
         table=table,
         hint=_HINT,

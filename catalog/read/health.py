@@ -297,7 +297,7 @@ def examine_store(
     it took it for.
 
     Args:
-        writers: Whose findings to compare.
+        writers: The writers that have findings to compare.
     Returns:
         What it can do, or None if that is not known; in words, how it went; and findings.
     Requests: those of `store.race`, thorough; 1 GET a writer, and 1 PUT where it is wrong.
