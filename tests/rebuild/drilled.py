@@ -112,7 +112,9 @@ class Drilled:
         return [
             key
             for key in self.bodies
-            if "/data/" not in key and key.split("/", 2)[2].startswith(folder)
+            if "/data/" not in key
+            and "/_probe/" not in key
+            and key.split("/", 2)[2].startswith(folder)
         ]
 
     def tokens(self, touched: Iterable[str]) -> list[str]:

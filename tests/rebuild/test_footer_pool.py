@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,6 +45,21 @@ def test_ten_thousand_malformed_footers_and_this_process_lives():
     assert outcomes["died"] >= 5, outcomes
     assert outcomes["refused"] > outcomes["died"]
     assert footer_pool().parse(GOOD, SIZE).facts.row_count == 3
+
+
+def test_a_child_may_wait_long_for_its_first_footer(monkeypatch):
+    """The limit of its start ends with its start."""
+    limit_s = 5
+    start = module._START.replace(f"alarm({module.START_LIMIT_S})", f"alarm({limit_s})")
+    assert start != module._START
+    monkeypatch.setattr(module, "_START", start)
+    pool, began_s = FooterPool(1), time.monotonic()
+    pool.start()
+    (child,) = pool._idle
+    time.sleep(max(0.0, began_s + limit_s + 0.5 - time.monotonic()))
+    assert child.process.poll() is None
+    assert pool.parse(GOOD, SIZE).facts.row_count == 3
+    pool.close()
 
 
 def test_a_footer_that_would_abort_this_process_aborts_a_child():
