@@ -185,6 +185,10 @@ class SnapshotPruned(NotFoundError):
     """This point in time existed, but prune has removed what is needed to read it."""
 
 
+class TagNotFound(NotFoundError):
+    """No tag or published cut has this name, or it has expired."""
+
+
 class ObjectNotFound(NotFoundError):
     """An object isn't in the store."""
 
@@ -286,6 +290,10 @@ class SameLogTwice(ConflictError):
 
 class PlanOutdated(ConflictError):
     """The store changed since the plan was made, in a way that voids it."""
+
+
+class RefMoved(ConflictError):
+    """A tag, a published cut or a lease was changed by somebody else meanwhile."""
 
 
 class ReplicaDiverged(ConflictError):

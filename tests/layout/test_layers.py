@@ -33,6 +33,7 @@ ROOMS = {
     "read": 3,
     "commit": 4,
     "engines": 4,
+    "refs": 4,
     "snapshot": 5,
     "sql_session": 6,
     "changing": 5,
