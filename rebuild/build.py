@@ -10,7 +10,7 @@ Source: docs/format.md, section 4.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,11 +30,11 @@ from ..catalog.format.segments import MAX_TIME_US
 from ..catalog.log.build import Intent, build_transaction, require_actions, schema_actions
 from ..catalog.log.checkpoint_files import rows_of
 from ..catalog.log.column_ids import newest_columns
-from ..catalog.log.compared import live_files, live_rows
 from ..catalog.log.lookup import files_with, schemas_with
 from ..catalog.log.part import batch_parts
 from ..catalog.log.replay import apply, check_written, validate
 from ..catalog.wire import lakelog_transaction_pb2 as wire
+from .plan import IN_ONE, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -42,13 +42,10 @@ if TYPE_CHECKING:
     from ..catalog.format.objects import DecodedTransaction
     from ..catalog.log.merge import Rows
     from ..catalog.log.state import State
-    from .old_log import OldLog
-    from .plan import FileName, RebuildPlan
-    from .rules import Decision, Salvaged
-    from .scan import OwnFile, Scan
-    from .seals import Seal
+    from .plan import RebuildPlan, Survey
+    from .rules import Salvaged
+    from .scan import FileName, OwnFile
 
-IN_ONE: Final = 50_000  # actions in one transaction
 # What a readable transaction says that is taken over as it is.
 _AS_IT_IS: Final = frozenset(
     {"schema", "definition", "upgrade", "location", "tombstone", "identity"}
@@ -60,17 +57,6 @@ _FEATURES: Final = {
     "row_deletes": deletes.ROW_DELETES,
     "tombstone": deletes.TOMBSTONES,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What is left of a log, what the rules make of it, and how its incarnation is ended."""
-
-    old: OldLog
-    scan: Scan
-    decision: Decision
-    seal: Seal
-    plan: RebuildPlan
 
 
 def opening_state(survey: Survey) -> State:
@@ -109,22 +95,6 @@ def opening_state(survey: Survey) -> State:
     begun_at_us = min(max(0, survey.scan.newest_us), MAX_TIME_US - 1)
     state.begun_at_us = begun_at_us or state.committed_at_us
     return state
-
-
-def live_files_of(state: State) -> dict[FileName, int]:
-    """Returns the live files of a state with their rows."""
-    rows = live_rows(live_files(state))
-    columns = [rows.column(name).to_pylist() for name in ("table", "path", "row_count")]
-    return {(table, path): count for table, path, count in zip(*columns, strict=True)}
-
-
-def parts_of(decision: Decision, scan: Scan) -> int:
-    """Returns how many revisions it takes at the end to hold all that may come there."""
-    actions = len(decision.gone) + 3 * len(scan.schemas) + 2
-    for one in decision.salvaged:
-        vectors = sum(len(file.vectors) for file in one.attempt.vectors)
-        actions += len(one.files) + len(one.removes) + vectors
-    return 1 + actions // IN_ONE
 
 
 class _Building:

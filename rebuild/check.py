@@ -42,6 +42,7 @@ from ..catalog.format.objects import DecodedTransaction
 from ..catalog.format.pieces import OF_A_PART
 from ..catalog.format.run import files_rows
 from ..catalog.log.checkpoint_files import decode_describing
+from ..catalog.log.compared import read_whole
 from ..catalog.log.history import transaction_row
 from ..catalog.log.part import added_files
 from ..catalog.log.replay import apply
@@ -58,10 +59,9 @@ from .copies import LOG, MIRROR, MISSING, Pair, names_of, read_pairs, sizes_of
 from .findings import LEVELS, CheckReport, Finding, Level, Remedy, Severity, Subset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..catalog.ambient import Ambient
-    from ..catalog.data.stated import WrongStatement
     from ..catalog.format.names import LogObject
     from ..catalog.log.state import State
     from ..store import ObjectInfo, Store, WideStore
@@ -326,7 +326,8 @@ class _LogCheck:
         self._replay(transactions, checkpoints, head)
 
     def _read_checkpoint(self, item: LogObject, remedy: Remedy, *, needed: bool) -> State | None:
-        """Reads a checkpoint with its segments in the log and, where it must, in the mirror.
+        """Reads a checkpoint with its segments in the log and, where it must, in the mirror. A
+        segment whose digest is right can still say what no checkpoint may.
 
         Returns:
             Its state; None if it can't be used.
@@ -337,38 +338,21 @@ class _LogCheck:
         if not judge(pair, key):
             return None
         state = self.log.checkpoint_of(pair[LOG].decoded or pair[MIRROR].decoded)
-        try:
-            _read_parts(state)
-        except LakelogError as error:
-            severity: Severity = "warning" if remedy == "checkpoint" else "error"
-            self.report(severity, error.key or key, error.message, remedy, revision)
-            return None
-        self._judge_parts(state, key, remedy)
         assert state.base is not None
         folder = segments_folder(self.log.writer, self.log.database)
-        pieces = (state.base.references, *state.pieces)
-        segments = [folder + name for name in sorted({p.name for p in pieces if p.name})]
-        for segment, found in zip(segments, self._read(segments), strict=True):
-            judge(found, segment)
-        return state
-
-    def _judge_parts(self, state: State, key: str, remedy: Remedy) -> None:
-        """Reads the files and statistics of a checkpoint; reports the segments that can't be used.
-
-        A segment whose digest is right can say what no checkpoint may.
-        """
-        tables = sorted(state.schemas.tables() | set(state.files.tables()))
-        reads: list[Callable[[], object]] = [partial(state.files.check, table) for table in tables]
-        reads += [
-            lambda piece=piece: decode_describing(state.bytes_of([piece])[0], piece)  # type: ignore[misc]
-            for piece in state.pieces
-            if piece.kind in OF_A_PART
-        ]
-        for read in reads:
-            try:
-                read()
-            except LakelogError as error:
-                self._report_once(error, key, state.revision, remedy)
+        found: State | None = None
+        try:
+            pieces = (state.base.references, *state.pieces)
+            segments = [folder + name for name in sorted({p.name for p in pieces if p.name})]
+            for segment, copies in zip(segments, self._read(segments), strict=True):
+                judge(copies, segment)
+            found = read_whole(state)
+            for piece in state.pieces:
+                if piece.kind in OF_A_PART:
+                    decode_describing(state.bytes_of([piece])[0], piece)
+        except LakelogError as error:
+            self._report_once(error, key, revision, remedy if found is None else "checkpoint")
+        return found
 
     def _report_once(
         self, error: LakelogError, key: str, revision: int, remedy: Remedy = "checkpoint"
@@ -376,7 +360,8 @@ class _LogCheck:
         """Reports what makes a checkpoint useless, if its object was not reported yet."""
         key = error.key or key
         if all(finding.object != key for finding in self.findings):
-            self.report("warning", key, error.message, remedy, revision)
+            severity: Severity = "warning" if remedy == "checkpoint" else "error"
+            self.report(severity, key, error.message, remedy, revision)
 
     def _replay(
         self,
@@ -389,7 +374,7 @@ class _LogCheck:
         first, last = min(revisions, default=0), max(revisions, default=-1)
         state: State | None = None
         if first == 0 and 0 in transactions:
-            state = _read_parts(empty_state(self.log.writer, self.log.database))
+            state = read_whole(empty_state(self.log.writer, self.log.database))
         elif transactions and min(checkpoints, default=last + 1) > first:
             problem = f"The checkpoint that revision {first} follows is missing in both places"
             self.report("error", f"{self.log.folder}*.checkpoint", problem, "rebuild", first)
@@ -608,9 +593,9 @@ class _LogCheck:
         """Compares the footer of each data file with the log, and reads the deletion vectors."""
         self._report_files(self._footer_problem, self._keyed(self.files.to_pylist()))
         reported = {finding.object for finding in self.findings}
-        for path in sorted(self.deletes):
-            problem = "" if self.base + path in reported else self._deletes_problem(path)
-            if problem and self._deletes_problem(path):  # at two looks
+        for path in sorted(path for path in self.deletes if self.base + path not in reported):
+            problem = self._deletes_problem(path) and self._deletes_problem(path)  # at two looks
+            if problem:
                 self._report_deletes(path, problem)
 
     def _footer_problem(self, key: str, file: File) -> str:
@@ -635,24 +620,20 @@ class _LogCheck:
 
     def _report_deletes(self, path: str, problem: str) -> None:
         """Reports an object of deletion vectors, with the files whose rows can't be read."""
-        files = sorted({file for _, file, _ in self.deletes[path]})
-        table = min(self.deletes[path], key=lambda use: use[1])[0]
-        more = f" and {len(files) - _NAMED} more files" if len(files) > _NAMED else ""
-        problem = f"{problem}: rows of {', '.join(files[:_NAMED])}{more} can't be read"
-        newest = None if self.head is None else self.head.deletes.objects()
-        if newest is not None and all(path not in paths.to_pylist() for paths in newest):
+        files = sorted({(file, table) for table, file, _ in self.deletes[path]})
+        paths, table = [file for file, _ in files], files[0][1]
+        problem = f"{problem}: rows of {_first(paths)} can't be read"
+        command = (
+            "Restore the object from a backup; or give up all rows of these files: lakelog remove "
+            f"URL {self.log.database} {shlex.join([table, *paths])} --writer {self.log.writer} "
+            "--execute"
+        )
+        newest = [] if self.head is None else self.head.deletes.objects()
+        if self.head is None or any(path in there.to_pylist() for there in newest):
+            self.report("error", self.base + path, problem, table=table, command=command)
+        else:
             problem += "; only older points in time need them"
             self.report("note", self.base + path, problem, table=table)
-            return
-        names = shlex.join([table, *files])
-        self.report(
-            "error",
-            self.base + path,
-            problem,
-            table=table,
-            command="Restore the object from a backup; or give up all rows of these files: lakelog "
-            f"remove URL {self.log.database} {names} --writer {self.log.writer} --execute",
-        )
 
     def check_pages(self, subset: Subset) -> Subset:
         """Verifies the page checksums of a share of the files, and what footers of other programs
@@ -667,73 +648,24 @@ class _LogCheck:
             chosen.append((key, file))
         self._report_files(self._page_problem, chosen)
         reported = {finding.object for finding in self.findings}
-        self._check_statements([item for item in chosen if item[0] not in reported])
+        for key, file in chosen:
+            if key not in reported and not is_own(key):
+                self._check_statements(key, file)
         return Subset(subset.part, subset.parts, left)
 
-    def _check_statements(self, files: Iterable[Keyed]) -> None:
-        """Holds what footers of other programs say of live files against their values."""
-        believed: dict[str, set[tuple[str, str]]] = {}
-        for key, file in files:
-            path, table = file["path"], file["table"]
-            if is_own(key) or self.head is None:
-                continue
-            with contextlib.suppress(LakelogError):  # what is damaged is another finding
-                if not self.head.files.is_live(table, path):
-                    continue
-                if table not in believed:
-                    believed[table] = _believed(self.head, table)
-                wrong = self._wrong_statements(key, file)
-                if wrong:
-                    self._report_statements(key, file, wrong, believed[table])
-
-    def _wrong_statements(self, key: str, file: File) -> list[WrongStatement]:
-        import pyarrow.parquet as pq
-
+    @contextlib.contextmanager
+    def _opened(self, key: str, file: File) -> Iterator[Any]:
+        """Opens a Parquet file."""
         part = FilePart(key, file["size_bytes"], file["row_count"], pa.schema([]))
-        with reading(part), self.catalog.wide.open_input(key, size_bytes=part.size_bytes) as source:
-            return list(wrong_statements(pq.ParquetFile(source)))
-
-    def _report_statements(
-        self,
-        key: str,
-        file: File,
-        wrong: Sequence[WrongStatement],
-        believed: Collection[tuple[str, str]],
-    ) -> None:
-        """Reports a file whose footer says what its values contradict.
-
-        Args:
-            believed: The files and columns whose bounds the log has: reads skip by these.
-        """
-        skipped_by = [one for one in wrong if one.of != "null_count"]
-        skipped_by = [one for one in skipped_by if (file["path"], one.column) in believed]
-        named = [*skipped_by, *(one for one in wrong if one not in skipped_by)]
-        more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-        problem = "; ".join(one.text for one in named[:_NAMED]) + more
-        if not skipped_by:
-            self.report("note", key, f"{problem}. No read believes it", table=file["table"], rows=0)
-            return
-        writer, file_url = self.log.writer, shlex.quote(key)
-        database, table = self.log.database, shlex.quote(file["table"])
-        command = (
-            f"`lakelog remove URL {database} {table} {file_url} --writer {writer} --execute`, then "
-            f"`lakelog add URL {database} {table} {file_url} --writer {writer} --no-statistics`"
-        )
-        problem += ". Reads skip the file by it"
-        rows, at = file["row_count"], file["revision"]
-        self.report(
-            "error", key, problem, revision=at, rows=rows, table=file["table"], command=command
-        )
+        wide = self.catalog.wide
+        with reading(part), wide.open_input(key, size_bytes=part.size_bytes) as source:
+            yield source
 
     def _page_problem(self, key: str, file: File) -> str:
         import pyarrow.parquet as pq
 
-        part = FilePart(key, file["size_bytes"], file["row_count"], pa.schema([]))
         try:
-            with (
-                reading(part),
-                self.catalog.wide.open_input(key, size_bytes=part.size_bytes) as source,
-            ):
+            with self._opened(key, file) as source:
                 found = damaged_column(source, pq.read_metadata(source))
         except LakelogError as error:
             return error.message
@@ -741,12 +673,43 @@ class _LogCheck:
             return ""
         return f"a page of column {found[0]!r} in row group {found[1]} doesn't match its checksum"
 
+    def _check_statements(self, key: str, file: File) -> None:
+        """Holds what the footer of another program says of a live file against its values. It is an
+        error where the log has the bounds, for reads skip by these."""
+        import pyarrow.parquet as pq
 
-def _believed(state: State, table: str) -> set[tuple[str, str]]:
-    """The paths and columns of live files whose bounds the log has."""
-    known = table_statistics(state, table)
-    known = known.filter(pc.or_(pc.is_valid(known["min"]), pc.is_valid(known["max"])))
-    return set(zip(known["path"].to_pylist(), known["column"].to_pylist(), strict=True))
+        path, table, database = file["path"], file["table"], self.log.database
+        with contextlib.suppress(LakelogError):  # what is damaged is another finding
+            if self.head is None or not self.head.files.is_live(table, path):
+                return
+            with self._opened(key, file) as source:
+                wrong = list(wrong_statements(pq.ParquetFile(source)))
+            if not wrong:
+                return
+            known = table_statistics(self.head, table)
+            has_bounds = pc.or_(pc.is_valid(known["min"]), pc.is_valid(known["max"]))
+            known = known.filter(pc.and_(has_bounds, pc.equal(known["path"], path)))
+            believed = set(known["column"].to_pylist())
+            skips = [one for one in wrong if one.of != "null_count" and one.column in believed]
+            texts = [one.text for one in sorted(wrong, key=lambda one: one not in skips)]
+            if not skips:
+                problem = f"{_first(texts)}. No read believes it"
+                self.report("note", key, problem, table=table, rows=0)
+                return
+            named, name, writer = shlex.quote(table), shlex.quote(key), self.log.writer
+            command = (
+                f"`lakelog remove URL {database} {named} {name} --writer {writer} --execute`, then "
+                f"`lakelog add URL {database} {named} {name} --writer {writer} --no-statistics`"
+            )
+            problem, at = f"{_first(texts)}. Reads skip the file by it", file["revision"]
+            rows = file["row_count"]
+            self.report("error", key, problem, revision=at, rows=rows, table=table, command=command)
+
+
+def _first(texts: Sequence[str]) -> str:
+    """Returns the first of some texts, and how many there are more."""
+    more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return "; ".join(texts[:_NAMED]) + more
 
 
 def _retained(names: Names, incarnation: int) -> list[LogObject]:
@@ -763,22 +726,13 @@ def _retained(names: Names, incarnation: int) -> list[LogObject]:
     )
 
 
-def _read_parts(state: State) -> State:
-    """Reads all parts of a state; tables that can't be used are no error yet."""
-    _ = state.files, state.schemas, state.definitions, state.deletes
-    _ = state.applications, state.history.table()
-    return state
-
-
 def _each_once(named: list[pa.Table]) -> pa.Table:
-    """Returns files by path, each once."""
-    table = pa.concat_tables([files_rows([], []).select(_COLUMNS), *named]).combine_chunks()
-    order = [("path", "ascending"), ("table", "ascending"), ("revision", "ascending")]
-    table = table.sort_by(order)
-    paths, tables = (table.column(name).combine_chunks() for name in ("path", "table"))
-    same = pc.and_(pc.equal(paths[1:], paths[:-1]), pc.equal(tables[1:], tables[:-1]))
-    first = pa.array([True] * min(1, len(table)), pa.bool_())
-    return table.filter(pa.concat_arrays([first, pc.invert(same)]))
+    """Returns files by path, each once: as it was first added."""
+    table = pa.concat_tables([files_rows([], []).select(_COLUMNS), *named])
+    table = table.sort_by([(name, "ascending") for name in ("path", "table", "revision")])
+    rest = [name for name in _COLUMNS if name not in {"table", "path"}]
+    found = table.group_by(["table", "path"], use_threads=False)
+    return found.aggregate([(name, "first") for name in rest]).rename_columns(_COLUMNS)
 
 
 def _time(us: int) -> dt.datetime:

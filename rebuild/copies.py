@@ -8,18 +8,14 @@ Source: docs/format.md, sections 4.3 and 4.8.
 
 from __future__ import annotations
 
+import itertools
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..catalog.format.frame import (
-    HEADER_BYTES,
-    MAX_OBJECT_BYTES,
-    FrameKind,
-    declared_bytes,
-    decode_frame,
-)
+from ..catalog.format.frame import MAX_OBJECT_BYTES, FrameKind, decode_frame
 from ..catalog.format.names import REPLICA_MARK, mirror_key, mirror_log_folder, parse_log_object
 from ..catalog.format.objects import decode_checkpoint, decode_transaction, read_seal
-from ..errors import CorruptError, ObjectNotFound, UnsupportedFeature
+from ..errors import CorruptError, UnsupportedFeature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,9 +28,8 @@ if TYPE_CHECKING:
 
 MISSING: Final = "is missing"
 LOG, MIRROR = 0, 1  # the two places of an object
-_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 128 << 20
-_LARGE_BYTES: Final = 16 << 20  # it costs little beside this to read the header first
+_LEAST_BYTES: Final = 1 << 19  # that an object counts for: so many are read at once
 
 
 class ObjectCopy(NamedTuple):
@@ -77,11 +72,11 @@ def names_of(log: LogFolder, unknown: Callable[[str], None] = lambda key: None) 
 
 def sizes_of(log: LogFolder, names: Names) -> dict[str, int]:
     """The sizes of objects as listed, by the keys of both places."""
-    found = {}
-    for item, sizes in names.items():
-        key = log.folder + item.name
-        found.update({(key, mirror_key(key))[place]: size for place, size in sizes.items()})
-    return found
+    return {
+        mirror_key(log.folder + item.name) if place == MIRROR else log.folder + item.name: size
+        for item, sizes in names.items()
+        for place, size in sizes.items()
+    }
 
 
 def read_items(log: LogFolder, names: Names, items: Sequence[LogObject]) -> Iterator[Pair]:
@@ -102,54 +97,29 @@ def read_items(log: LogFolder, names: Names, items: Sequence[LogObject]) -> Iter
 
 def read_pairs(store: Store, keys: Sequence[str], sizes: Mapping[str, int]) -> Iterator[Pair]:
     """Reads objects of a log in both places, some at a time. What can't be decoded is read a second
-    time; of what is large its first bytes are read before, and no more of what they say isn't one.
+    time; what is larger than any object can be is not read at all.
 
     Args:
         keys: Those of the log itself.
         sizes: By key, as listed; of what isn't listed it is not asked.
-    Requests: 2 GET an object; 1 more for each that can't be decoded, or is large.
+    Requests: 2 GET an object; 1 more for each that can't be decoded.
     """
-    for own in _together(keys, sizes):
+    weights = (
+        max(_LEAST_BYTES, *(sizes.get(k, 0) for k in (key, mirror_key(key)))) for key in keys
+    )
+    numbers = (total // _BYTES_AT_ONCE for total in itertools.accumulate(weights))
+    for _, some in itertools.groupby(zip(numbers, keys, strict=True), key=itemgetter(0)):
+        own = [key for _, key in some]
         places = [*own, *map(mirror_key, own)]
-        damaged = {place: problem for place in places if (problem := _misfit(store, place, sizes))}
-        wanted = [place for place in places if place not in damaged]
+        wanted = [place for place in places if sizes.get(place, 0) <= MAX_OBJECT_BYTES]
         bodies = dict(zip(wanted, store.get_many(wanted), strict=True))
         copies = [
-            ObjectCopy(problem=damaged[place])
-            if place in damaged
-            else _read_copy(store, place, key, bodies.pop(place))
+            _read_copy(store, place, key, bodies.pop(place))
+            if place in bodies
+            else ObjectCopy(problem=f"is damaged: it has {sizes[place]} bytes, too many for a log")
             for place, key in zip(places, [*own, *own], strict=True)
         ]
         yield from zip(copies[: len(own)], copies[len(own) :], strict=True)
-
-
-def _together(keys: Sequence[str], sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """The keys of objects that are read at once."""
-    some: list[str] = []
-    total = 0
-    for key in keys:
-        size = min(sizes.get(key, 0) + sizes.get(mirror_key(key), 0), 2 * MAX_OBJECT_BYTES)
-        if some and (len(some) == _AT_ONCE or total + size > _BYTES_AT_ONCE):
-            yield some
-            some, total = [], 0
-        some.append(key)
-        total += size
-    if some:
-        yield some
-
-
-def _misfit(store: Store, place: str, sizes: Mapping[str, int]) -> str:
-    """What is wrong with the size of a large object; empty: nothing."""
-    size = sizes.get(place, 0)
-    if size > MAX_OBJECT_BYTES:
-        return f"is damaged: it has {size} bytes, more than any object of a log"
-    if size <= _LARGE_BYTES:
-        return ""
-    try:
-        said = declared_bytes(store.get(place, start=0, end=HEADER_BYTES))
-    except ObjectNotFound:
-        return ""
-    return "" if said == size else f"is damaged: it has {size} bytes, and its header says otherwise"
 
 
 def _read_copy(store: Store, place: str, key: str, body: bytes | None) -> ObjectCopy:

@@ -19,34 +19,42 @@ Source: docs/format.md, section 4.5.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import fields
+import contextlib
+import warnings
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..catalog.commit.checkpointer import put_segments
-from ..catalog.commit.mirror import copy_checkpoint
-from ..catalog.format.names import LogObject, mirror_key, mirror_log_folder, parse_log_object
-from ..catalog.format.objects import read_seal
+from ..catalog.commit.mirror import Mirror, copy_checkpoint
+from ..catalog.format.names import (
+    LogObject,
+    mirror_key,
+    mirror_log_folder,
+    parse_log_object,
+    successor_uuid,
+)
+from ..catalog.format.objects import encode_transaction, read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.parallel import AT_ONCE, each_in_parallel, parallel
 from ..catalog.read.log_reader import LogReader
+from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import (
     CorruptError,
     CorruptObject,
+    LostTail,
     ObjectExists,
     ObjectNotFound,
     PlanOutdated,
+    StorageError,
     UsageError,
 )
 from ..plans import check_source, open_source, refuse_refs
 from ..store import probe
-from .build import Survey, live_files_of, opening_state
-from .copies import LOG, MIRROR, read_items
-from .plan import RebuildInfo, RebuildPlan
-from .planning import survey
+from .build import opening_state
+from .old_log import live_files_of
+from .plan import survey
 from .scan import data_digest, list_data
-from .seals import SlotName, seal_body, seal_name
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
@@ -56,6 +64,28 @@ if TYPE_CHECKING:
     from ..catalog.parallel import Engine
     from ..plans import Progress, Source
     from ..store import Store
+    from .old_log import Seal, SlotName
+    from .plan import RebuildPlan, Survey
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildInfo:
+    """A rebuilt log in the store.
+
+    Attributes:
+        incarnation, revision: Of its opening checkpoint.
+        files, rows, size_bytes: Live now.
+        checkpoint_key: The opening checkpoint, which switched the log over.
+        seal_key: The seal that ended the incarnation before.
+    """
+
+    incarnation: int
+    revision: int
+    files: int
+    rows: int
+    size_bytes: int
+    checkpoint_key: str
+    seal_key: str
 
 
 def execute_rebuild(
@@ -109,11 +139,8 @@ def execute_rebuild(
     _read_back(log, state)
     counts = encoded.decoded.message.counts
     return RebuildInfo(
-        writer=plan.writer,
-        database=plan.database,
         incarnation=plan.incarnation,
         revision=plan.revision,
-        transactions=len(plan.transactions),
         files=counts.files,
         rows=counts.rows,
         size_bytes=counts.bytes,
@@ -175,22 +202,21 @@ def _refuse_other_opening(log: LogReader, plan: RebuildPlan, encoded: EncodedChe
 
 
 def _complete_mirror(log: LogReader, found: Survey, *, exclusive: bool) -> None:
-    """Copies the transactions of the present incarnation that have no copy: its newest two, if
-    their writer died. What is damaged, pruned or one side of a fork is left alone.
+    """Copies the newest transactions of the present incarnation that have no copy: two, if their
+    writer died. What is damaged has none to give.
 
-    Requests: 2 GET and 1 PUT for each.
+    Requests: 2 LIST; 1 GET and 1 PUT for each.
     """
-    names, present = found.old.names, found.seal.log
-    own = [item for item in sorted(names) if item.incarnation == present.incarnation]
-    starts = (i.revision for i in own if i.kind == "checkpoint" and MIRROR in names[i])
-    start = max(starts, default=0)
-    own = [item for item in own if item.kind == "transaction" and item.revision >= start]
-    count = Counter(item.revision for item in own)
-    missing = [item for item in own if MIRROR not in names[item] and count[item.revision] == 1]
-    for item, pair in zip(missing, read_items(log, names, missing), strict=True):
-        body, decoded = pair[LOG][:2]
-        if body is not None and decoded.log == present:
-            _put_once(log.store, mirror_key(log.folder + item.name), body, exclusive=exclusive)
+    present = found.seal.log.incarnation
+    copies, listing = log.copies(present), log.names(present)
+    mirror = Mirror(log, exclusive=exclusive, in_background=False)
+    with contextlib.suppress(LostTail), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            mirror.complete(listing, copies)
+        except StorageError as error:
+            if not isinstance(error.__cause__, CorruptError):
+                raise
 
 
 def _seal(log: LogReader, found: Survey, at_once: int, *, exclusive: bool) -> None:
@@ -218,6 +244,33 @@ def _take(log: LogReader, found: Survey, at: SlotName, *, exclusive: bool) -> No
             raise _outdated(found.plan, "The log")
         body = there
     _put_once(log.store, mirror_key(key), body, exclusive=exclusive)
+
+
+def seal_name(seal: Seal, at: SlotName) -> str:
+    """Returns the name of a seal, without its folder."""
+    return LogObject(seal.log.incarnation, at.revision, at.uuid[:4].hex(), "transaction").name
+
+
+def seal_body(seal: Seal, plan: RebuildPlan, at: SlotName) -> bytes:
+    """Returns the bytes of a seal: the same for each execution of a plan."""
+    rebuild_id, is_first = bytes.fromhex(plan.rebuild_id), at.revision == 0
+    sealed = wire.Seal(next_incarnation=plan.incarnation, rebuild_id=rebuild_id)
+    member = wire.Member(transaction_id=rebuild_id, operation="maintenance", action_count=1)
+    message = wire.Transaction(
+        revision=at.revision,
+        uuid=at.uuid,
+        previous_uuid=b"" if is_first else seal.previous_uuid,
+        previous_digest=b"" if is_first else seal.previous_digest,
+        epoch=seal.epoch,
+        actions=[wire.Action(seal=sealed)],
+        commit=wire.Commit(
+            members=[member],
+            committed_at_us=max(seal.after_us + 1, int(plan.made_at.timestamp() * 1_000_000)),
+            successor_uuid=successor_uuid(rebuild_id, at.revision),
+            slot_seed=rebuild_id,
+        ),
+    )
+    return encode_transaction(seal.log, message)[0]
 
 
 # --- The new incarnation --------------------------------------------------------------------------

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from .scan import OwnFile
+    from .scan import FileName, OwnFile
 
-FileName = tuple[str, str]  # table and path
 EXCLUDED: Final = "left out on request"
 INCLUDED: Final = "included on request"
 REMOVED: Final = "the log has it, and its files were removed since"

@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
@@ -34,7 +34,6 @@ from ..catalog.format.path_column import fold
 from ..catalog.format.schema import encode_schema
 from ..catalog.format.statistics import tell_floats
 from ..errors import CorruptError, InvalidName, InvalidParquet, InvalidPath, ObjectNotFound
-from .plan import LeftOut, LeftOutKind
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -47,11 +46,35 @@ if TYPE_CHECKING:
     from ..plans import Progress
     from ..store import ObjectInfo, Store, WideStore
 
+FileName = tuple[str, str]  # table and path
+LeftOutKind = Literal["damaged", "stray", "uncommitted", "removed", "excluded", "gone"]
 MAX_FILE_EPOCH: Final = 1 << 61  # room is left for epochs above it
 _MAX_REVISION: Final = 100_000_000_000  # the same for revisions
+_FAR_ABOVE: Final = 100_000  # no footer is believed that names a base so far above the log
 _MAX_CLOCK: Final = 1 << 63
 _MAX_VERSION: Final = 1 << 62
 _NO_SCHEMA: Final = pa.schema([])
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file below `data/` that the rebuilt log won't name.
+
+    Attributes:
+        path: Relative to `<writer>/<database>/`.
+        size_bytes, row_count: Of the object; no rows where they can't be read.
+        kind: `damaged`; `stray` (not lakelog's, or of another log); `uncommitted`; `removed` (by
+            a later commit); `excluded`; `gone` (its table has it, and the store doesn't).
+        reason: In words.
+        transaction_id: Hex, where known.
+    """
+
+    path: str
+    size_bytes: int
+    row_count: int
+    kind: LeftOutKind
+    reason: str
+    transaction_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +155,7 @@ def scan_data(
     store: WideStore,
     writer: str,
     database: str,
+    top: int,
     *,
     engine: Engine,
     live: Collection[str],
@@ -140,6 +164,7 @@ def scan_data(
     """Lists `data/` and reads the footer of each file that the base has not live.
 
     Args:
+        top: The highest revision of the log; -1 if nothing of it is there.
         engine: Who reads them.
         live: Paths of live files of the base.
     Raises:
@@ -164,7 +189,7 @@ def scan_data(
             with contextlib.suppress(InvalidName, InvalidPath):
                 own = path if item.meta is None else _own_path(item.meta, path)
                 path = own if fold(own) == fold(path) and adopt(own, path) else path
-            _sort_in(scan, path, item)
+            _sort_in(scan, path, item, _MAX_REVISION if top < 0 else top + _FAR_ABOVE)
             if progress is not None:
                 progress(done, len(wanted), "footers read")
     return scan
@@ -217,9 +242,14 @@ def _read(store: Store, info: ObjectInfo) -> _Read:
     return _Read(info, parsed.meta, parsed, (), parsed.problem)
 
 
-def _sort_in(scan: Scan, path: str, item: _Read) -> None:
+def _sort_in(scan: Scan, path: str, item: _Read, highest: int) -> None:
+    """Sorts what was read of a file in.
+
+    Args:
+        highest: Of all revisions that one may have been begun on.
+    """
     meta = item.meta
-    problem = item.problem if meta is None else item.problem or _misplaced(path, meta)
+    problem = item.problem if meta is None else item.problem or _misplaced(path, meta, highest)
     if problem or meta is None:
         name = parse_data_file(path) or parse_deletes_file(path)
         own_id = name.transaction_id.hex() if name is not None else ""
@@ -279,9 +309,9 @@ def _own(path: str, item: _Read, meta: FooterMetadata) -> OwnFile:
     return OwnFile(**said, row_count=facts.row_count, fingerprint=fingerprint, add=add)
 
 
-def _misplaced(path: str, meta: FooterMetadata) -> str:
+def _misplaced(path: str, meta: FooterMetadata, highest: int) -> str:
     """Returns why a file isn't what its footer says, or nothing that a log may hold; else ""."""
-    problem = _out_of_range(meta)
+    problem = _out_of_range(meta, highest)
     if problem:
         return f"its lakelog metadata can't be true: {problem}"
     try:
@@ -304,11 +334,11 @@ def _own_path(meta: FooterMetadata, path: str) -> str:
     return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
 
 
-def _out_of_range(meta: FooterMetadata) -> str:
+def _out_of_range(meta: FooterMetadata, highest: int) -> str:
     clocks = (meta.first_clock, meta.last_clock)
     for name, good in (
         ("epoch", 1 <= meta.epoch < MAX_FILE_EPOCH),
-        ("base revision", -1 <= meta.base_revision < _MAX_REVISION),
+        ("base revision", -1 <= meta.base_revision <= highest),
         ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
         ("base transaction", len(meta.base_transaction_id) in {0, 16}),
         ("number", meta.number >= 0),

@@ -115,16 +115,6 @@ def encode_frame(
     return b"".join((head, digest.digest(), stored, attachments)), digest.digest()
 
 
-def declared_bytes(header: bytes) -> int:
-    """How long an object is that begins so, by its own word; -1 if it is no frame, or over the size
-    caps."""
-    if len(header) < HEADER_BYTES or not header.startswith(MAGIC):
-        return -1
-    _, _, _, _, _, stored, _, attached, *_ = _HEAD.unpack_from(header)
-    sane = stored <= MAX_MESSAGE_BYTES and attached <= MAX_ATTACHMENT_BYTES
-    return HEADER_BYTES + int(stored) + int(attached) if sane else -1
-
-
 def decode_frame(
     data: bytes, kind: FrameKind, key: str, *, incarnation: int | None = None
 ) -> Frame:

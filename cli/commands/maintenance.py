@@ -289,11 +289,8 @@ def _show_rebuilt(plan: RebuildPlan, info: RebuildInfo) -> None:
     live = f"{many(info.files, 'file')}, {many(info.rows, 'row')}, {size(info.size_bytes)}"
     output.line(f"rebuilt {plan.writer}/{plan.database} to revision {info.revision}: {live}")
     for group in plan.describe():
-        if group.name != "incarnations":
-            _print_group(group)
-    if plan.old_objects:
-        kept = many(plan.old_objects, "object")
-        output.line(f"\n{kept} of the old log stay; incarnation {plan.sealed} is sealed")
+        _print_group(group)
+    output.line(f"\nincarnation {plan.sealed} is sealed, and its objects stay")
     output.line(f"\ncheckpoint  {info.checkpoint_key}")
 
 
