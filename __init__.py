@@ -30,7 +30,7 @@ _WHERE = {
     "open_catalog": "catalog.catalog",
 }
 
-_MODULES = ("errors", "gc", "rebuild", "replication", "spark", "testing")
+_MODULES = ("errors", "rebuild", "replication", "spark", "testing")
 
 __all__ = [
     "Catalog",

@@ -254,7 +254,7 @@ _COMMANDS: Final = {
     "ATTACH": "--also adds another point in time",
     "TRANSACTION": "all statements see one point in time, --as-of",
     "VACUUM": "`lakelog checkpoint`, `prune` and `gc` are for upkeep",
-    "CHECKPOINT": "`lakelog checkpoint` makes one",
+    "CHECKPOINT": "`lakelog checkpoint --execute` makes one",
 }
 
 

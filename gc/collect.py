@@ -48,12 +48,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..catalog.ambient import Ambient
-    from ..catalog.catalog import Catalog
     from ..catalog.format.names import DataFile
     from ..catalog.log.history import Row
     from ..catalog.log.state import State
     from ..catalog.margins import Margins
-    from ..plans import Progress
+    from ..plans import Place, Progress
     from ..store import ObjectInfo, Store
     from .plan import Report
 
@@ -62,7 +61,7 @@ _DATA: Final = "data/"
 
 
 def plan_gc(
-    source: Catalog | Store,
+    source: Place | Store,
     writer: str,
     database: str,
     *,
@@ -126,7 +125,7 @@ def _checked(strays: Iterable[str]) -> tuple[str, ...]:
 
 
 def execute_gc(
-    source: Catalog | Store,
+    source: Place | Store,
     plan: Plan,
     *,
     ambient: Ambient | None = None,

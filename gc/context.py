@@ -19,9 +19,8 @@ from .plan import Plan, check_plan
 
 if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
-    from ..catalog.catalog import Catalog
     from ..catalog.margins import Margins
-    from ..plans import Progress
+    from ..plans import Place, Progress
     from ..store import ObjectInfo, Store
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -72,7 +71,7 @@ class MaintenanceContext:
 
 
 def open_context(
-    source: Catalog | Store,
+    source: Place | Store,
     writer: str,
     database: str,
     *,
@@ -95,7 +94,7 @@ def open_context(
 
 
 def open_execution(
-    source: Catalog | Store,
+    source: Place | Store,
     plan: Plan,
     kind: str,
     *,

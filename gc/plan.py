@@ -30,7 +30,7 @@ from ..catalog.format.names import (
     segments_folder,
 )
 from ..errors import InvalidPath, UsageError
-from ..plans.contract import Effect, Field, Group
+from ..plans.contract import Effect, Field, Group, as_text
 from ..plans.saved import decode_plan, encode_plan
 
 if TYPE_CHECKING:
@@ -154,10 +154,14 @@ class Plan:
         """A summary of what it deletes."""
         return Effect("delete", "object", self.objects, self.size_bytes)
 
-    def describe(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[Group, ...]:
         """Returns what it deletes, and what stays."""
         actions = tuple(dataclasses.asdict(action) for action in self.actions)
         return (Group("actions", "", _ACTION, actions), describe_kept("stays", self.kept))
+
+    def describe(self) -> str:
+        """Returns the plan as text."""
+        return as_text(self)
 
     def to_json(self) -> str:
         """Returns the plan as JSON text, for `from_json`."""

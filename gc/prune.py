@@ -80,13 +80,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..catalog.ambient import Ambient
-    from ..catalog.catalog import Catalog
     from ..catalog.format.names import LogObject
     from ..catalog.format.pieces import Piece
     from ..catalog.log.listing import Listing
     from ..catalog.log.state import State
     from ..catalog.margins import Margins
-    from ..plans import Progress
+    from ..plans import Place, Progress
     from ..store import ObjectInfo, Store
     from .plan import Report
 
@@ -98,7 +97,7 @@ _ORDER: Final = {"transaction": 0, "checkpoint": 1}
 
 
 def plan_prune(
-    source: Catalog | Store,
+    source: Place | Store,
     writer: str,
     database: str,
     *,
@@ -136,7 +135,7 @@ def plan_prune(
 
 
 def execute_prune(
-    source: Catalog | Store,
+    source: Place | Store,
     plan: Plan,
     *,
     ambient: Ambient | None = None,
@@ -349,8 +348,8 @@ def _note(
         return why if floor < wanted else ""
     return (
         f"{why}, but there is no checkpoint between revisions {begins + 1} and {keep_from}, so all"
-        f" after {begins} is needed to read {keep_from}. `lakelog checkpoint` writes one at the "
-        "newest revision; what lies before it can go once that revision is the oldest to keep"
+        f" after {begins} is needed to read {keep_from}. `lakelog checkpoint --execute` writes one "
+        "at the newest one; what lies before it can go once that revision is the oldest to keep"
     )
 
 

@@ -64,7 +64,7 @@ _T = TypeVar("_T")
 _READ_AT_ONCE: Final = 256
 SET_ASIDE: Final = (
     "Move the checkpoint elsewhere and run `lakelog check`: if the log can be read without it, "
-    "`lakelog checkpoint` writes a new one; else put it back"
+    "`lakelog checkpoint --execute` writes a new one; else put it back"
 )
 _REPAIR: Final = (
     "Nothing was deleted. `lakelog check` names the command: a repair if the other copy has it, "

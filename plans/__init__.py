@@ -5,17 +5,20 @@ Planning reads and decides; nothing is changed before somebody hands the plan to
 (`describe`), saved (`to_json`), loaded (`from_json`) and executed by another process.
 """
 
-from .contract import Effect, Field, Group, MaintenancePlan, Progress
+from .contract import Effect, Field, Group, MaintenancePlan, Progress, SavedPlan, as_text
 from .saved import dump_plans, split_plans
-from .source import Source, check_source, open_source, refuse_refs
+from .source import Place, Source, check_source, open_source, refuse_refs
 
 __all__ = [
     "Effect",
     "Field",
     "Group",
     "MaintenancePlan",
+    "Place",
     "Progress",
+    "SavedPlan",
     "Source",
+    "as_text",
     "check_source",
     "dump_plans",
     "open_source",

@@ -33,6 +33,12 @@ class Effect:
     number: int
     size_bytes: int
 
+    def __str__(self) -> str:
+        if not self.number:
+            return f"nothing to {self.verb}"
+        many = self.noun if self.number == 1 else f"{self.noun}s"
+        return f"{self.verb} {self.number:,} {many}, {self.size_bytes:,} bytes"
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -71,8 +77,7 @@ class Group:
 class MaintenancePlan(Protocol):
     """What a step is going to do to one writer's database: an immutable value without a store.
 
-    The step that made it has `execute_…(source, plan)`, which checks it again first. Its class has
-    `from_json`, which refuses what no such plan may name: a saved plan is data of unknown origin.
+    The step that made it has `execute_…(source, plan)`, which checks it again first.
     """
 
     @property
@@ -103,8 +108,28 @@ class MaintenancePlan(Protocol):
     def effect(self) -> Effect:
         """What it does, in one sentence; a number of 0 means nothing."""
 
-    def describe(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[Group, ...]:
         """All that it touches or leaves, with the reason for each; what it does comes first."""
+
+    def describe(self) -> str:
+        """The same as text: a sentence, then a line for each thing."""
+
+
+class SavedPlan(MaintenancePlan, Protocol):
+    """A plan that can be saved. Its class has `from_json`, which refuses what no such plan may
+    name: a saved plan is data of unknown origin."""
 
     def to_json(self) -> str:
         """The plan as text, for `from_json` of its class."""
+
+
+def as_text(plan: MaintenancePlan) -> str:
+    """A plan as text, from its effect, its groups and its notes."""
+    lines = [f"{plan.kind} of {plan.writer}/{plan.database}: {plan.effect}"]
+    for group in plan.groups():
+        lines += [group.title] if group.title and group.rows else []
+        shown = [one for one in group.fields if one.shown]
+        for row in group.rows:
+            values = [f"{one.title.lower() or one.name} {row[one.name]}" for one in shown[1:]]
+            lines.append(f"  {row[shown[0].name]}: {', '.join(values)}")
+    return "\n".join([*lines, *(f"note: {note}" for note in plan.notes)])

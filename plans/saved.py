@@ -21,7 +21,7 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .contract import MaintenancePlan
+    from .contract import SavedPlan
 
 FORMAT: Final = 1
 _FORMAT_FIELD: Final = "lakelog_plan"
@@ -90,7 +90,7 @@ def _load(text: str | bytes) -> Any:
         raise _bad(f"it is not JSON ({error})") from error
 
 
-def dump_plans(plans: Sequence[MaintenancePlan]) -> str:
+def dump_plans(plans: Sequence[SavedPlan]) -> str:
     """The text of a file that holds plans: of one as it is, of several as a JSON array."""
     if len(plans) == 1:
         return plans[0].to_json()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.margins import DEFAULT_MARGINS, Margins
@@ -12,11 +12,20 @@ from ..errors import ObjectNotFound, UnsupportedFeature, UsageError
 from ..store import Store, WideStore
 
 if TYPE_CHECKING:
-    from ..catalog.catalog import Catalog
     from .contract import MaintenancePlan
 
 _REFS: Final = "_refs"
 _NAMED: Final = 5
+
+
+class Place(Protocol):
+    """What a step needs of a catalog."""
+
+    url: str
+    store: Store
+    wide: WideStore
+    ambient: Ambient
+    margins: Margins
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ class Source:
 
 
 def open_source(
-    source: Catalog | Store, ambient: Ambient | None = None, margins: Margins | None = None
+    source: Place | Store, ambient: Ambient | None = None, margins: Margins | None = None
 ) -> Source:
     """What a step works with.
 

@@ -21,7 +21,7 @@ from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id
 from ..catalog.log.part import Part, added_files, batch_parts
 from ..catalog.parallel import AT_ONCE, Embedded, parallel
 from ..errors import NotFoundError, StorageError, UsageError
-from ..plans import Effect, Field, Group, Source, open_source, refuse_refs
+from ..plans import Effect, Field, Group, Source, as_text, open_source, refuse_refs
 from ..plans.saved import decode_plan, encode_plan
 from .old_log import live_files_of, plan_seal, read_old_log
 from .rules import EXCLUDED, INCLUDED, REMOVED, Base, Decision, Readable, Salvaged, decide
@@ -150,12 +150,16 @@ class RebuildPlan:
         """What it writes; the size is that of the files that it brings back."""
         return Effect("write", "checkpoint", 1, sum(one.size_bytes for one in self.transactions))
 
-    def describe(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[Group, ...]:
         """What comes back, and what is left out."""
         return (
             Group("transactions", "", _TRANSACTION, _rows(_TRANSACTION, self.transactions)),
             Group("left_out", "left out", _LEFT_OUT, _rows(_LEFT_OUT, self.left_out)),
         )
+
+    def describe(self) -> str:
+        """Returns the plan as text."""
+        return as_text(self)
 
     def to_json(self) -> str:
         """Returns the plan as JSON text, for `from_json`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import LakelogError
 from .. import options, output
 from ..command_list import Command
-from ..errors import for_each
+from ..errors import dry_run, for_each
 from ..opening import cut_fields, each_writer, existing_log, open_catalog, print_one, snapshot_after
 from ..output import columns
 from ..text import many, size
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ...catalog.catalog import Catalog
 
 _CHECKPOINTS: Final = columns(
-    *("writer", "database", "revision", "key", "size_bytes", "segments", "written", "token")
+    *("writer", "database", "revision", "newest_checkpoint", "due", "key", "size_bytes"),
+    *("segments", "written", "token"),
 )
 _NAMES: Final = columns(
     *("writer", "database", "named_writer", "named_database", "log_id", "incarnation"),
@@ -33,9 +34,7 @@ def _write_checkpoints(args: argparse.Namespace) -> int:
     """Write checkpoints, and print keys and sizes. An error in one log doesn't stop the others."""
     catalog = open_catalog(args)
     writers = each_writer(catalog, args.database, args.writer)  # a misspelt id is not probed
-    records, failed = for_each(
-        writers, lambda writer: _write_checkpoint(catalog, writer, args.database)
-    )
+    records, failed = for_each(writers, lambda writer: _write_checkpoint(catalog, args, writer))
     if args.output == "json" and args.writer is None:
         output.json_array(records)
     elif args.output == "json":
@@ -45,45 +44,69 @@ def _write_checkpoints(args: argparse.Namespace) -> int:
         output.rows(args.output, _CHECKPOINTS, records)
     else:
         for record in records:
-            whose = f"{record['writer']}/{record['database']}: " if args.writer is None else ""
-            done = "wrote" if record["written"] else "there already:"
-            spilled = f" and {many(record['segments'], 'segment')}" if record["segments"] else ""
-            what = f"{done} the checkpoint of revision {record['revision']}{spilled}"
-            output.line(f"{whose}{what}, {size(record['size_bytes'])}\n{record['key']}")
+            _print_checkpoint(record, whose=args.writer is None, executed=args.execute)
     if failed is not None:
         raise failed
+    if not args.execute and any(record["due"] for record in records):
+        dry_run("nothing was written")
     return 0
 
 
-def _write_checkpoint(catalog: Catalog, writer_id: str, database: str) -> dict[str, Any]:
-    with catalog.writer(writer_id, database) as writer:
-        info = writer.checkpoint()
-    assert info is not None  # the log is not empty
-    at = snapshot_after(catalog, database, {writer_id: info.revision})
+def _write_checkpoint(catalog: Catalog, args: argparse.Namespace, writer: str) -> dict[str, Any]:
+    from ...catalog.commit.checkpointer import CheckpointInfo
+    from ...maintenance.database_plan import CheckpointPlan
+
+    found = catalog.checkpoint(args.database, writers=[writer], execute=args.execute)
+    [plan], info = found.logs, found.reports[0] if found.reports else None
+    assert isinstance(plan, CheckpointPlan)
+    assert info is None or isinstance(info, CheckpointInfo)
+    revision = plan.revision if info is None else info.revision
+    at = None if info is None else snapshot_after(catalog, args.database, {writer: revision})
     return {
-        "writer": writer_id,
-        "database": database,
-        "revision": info.revision,
-        "key": info.key,
-        "size_bytes": info.size_bytes,
-        "segments": info.segments,
-        "written": info.written,
+        "writer": writer,
+        "database": args.database,
+        "revision": revision,
+        "newest_checkpoint": plan.checkpoint,
+        "due": plan.is_due,
+        "key": None if info is None else info.key,
+        "size_bytes": None if info is None else info.size_bytes,
+        "segments": None if info is None else info.segments,
+        "written": info is not None and info.written,
         **cut_fields(at),
     }
+
+
+def _print_checkpoint(record: dict[str, Any], *, whose: bool, executed: bool) -> None:
+    what = f"the checkpoint of revision {record['revision']}"
+    if not record["due"]:
+        what = f"there already: {what}"
+    elif not executed:
+        newest = record["newest_checkpoint"]
+        what = f"would write {what}; the newest is {'none' if newest is None else newest}"
+    else:
+        done = "wrote" if record["written"] else "there already:"
+        spilled = f" and {many(record['segments'], 'segment')}" if record["segments"] else ""
+        what = f"{done} {what}{spilled}, {size(record['size_bytes'])}"
+    output.line(f"{record['writer']}/{record['database']}: {what}" if whose else what)
+    if record["key"]:
+        output.line(record["key"])
 
 
 CHECKPOINT: Final = Command(
     """\
 Write a checkpoint of the newest revision of every writer, or of one, so that readers need not
 replay the whole log. Writers do this by themselves every 16 commits. No owner of a log is fenced
-off. A writer's prefix holds a probe object for a moment, to learn what the store can do.""",
+off. A writer's prefix holds a probe object for a moment, to learn what the store can do.
+
+Without --execute nothing is written: the plan is shown.""",
     """
-lakelog checkpoint s3://lake/catalog weather
+lakelog checkpoint s3://lake/catalog weather --execute
 lakelog checkpoint ./catalog weather --writer EWR --output json
 """,
     (
         *options.IN_DATABASE,
         options.writer("only this writer's log; else every writer of the database"),
+        options.execute("write them"),
     ),
     _write_checkpoints,
 )

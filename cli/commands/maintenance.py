@@ -9,7 +9,7 @@ import datetime as dt
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...errors import ObjectNotFound, UsageError
 from .. import engines, options, output
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...catalog.catalog import Catalog
-    from ...gc import Plan, Report
-    from ...plans import Group, MaintenancePlan
+    from ...gc.plan import Plan, Report
+    from ...plans import Group, SavedPlan
     from ...rebuild import RebuildInfo, RebuildPlan
 
 _SHOWN: Final = 40
@@ -47,8 +47,8 @@ class Step:
 
     kind: str
     undone: str
-    make: Callable[..., MaintenancePlan]
-    load: Callable[[str], MaintenancePlan]
+    make: Callable[..., SavedPlan]
+    load: Callable[[str], SavedPlan]
     execute: Callable[..., Any]
     show: Callable[[Any, Any], None]
     engine: engines.SparkOnDemand | None = None
@@ -66,7 +66,7 @@ def _run(args: argparse.Namespace, step: Step) -> int:
             "--plan-out makes no sense with a saved plan", hint="Leave one of them out"
         )
 
-    def run(make: Callable[[], MaintenancePlan]) -> tuple[MaintenancePlan, Any]:
+    def run(make: Callable[[], SavedPlan]) -> tuple[SavedPlan, Any]:
         plan = make()
         if args.execute is None:
             return plan, None
@@ -91,13 +91,13 @@ def _progress_of(progress: Progress) -> Callable[[int, int | None, str], None]:
 
 def _makers(
     args: argparse.Namespace, catalog: Catalog, step: Step
-) -> list[Callable[[], MaintenancePlan]]:
+) -> list[Callable[[], SavedPlan]]:
     """Functions that return the plans: saved ones, or a new one for each writer."""
     if args.execute:
         return [lambda plan=plan: plan for plan in _load(args, catalog, step)]  # type: ignore[misc]
     writers = each_writer(catalog, args.database, args.writer, log=step.kind != "rebuild")
 
-    def make(writer: str) -> MaintenancePlan:
+    def make(writer: str) -> SavedPlan:
         with Progress(f"planning {step.kind}", asked=step.engine is not None) as progress:
             if step.engine is not None:
                 step.engine.shown = progress
@@ -106,7 +106,7 @@ def _makers(
     return [partial(make, writer) for writer in writers]
 
 
-def _load(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[MaintenancePlan]:
+def _load(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[SavedPlan]:
     from ...plans import split_plans
 
     path = Path(args.execute)
@@ -134,7 +134,7 @@ def _load(args: argparse.Namespace, catalog: Catalog, step: Step) -> list[Mainte
     return plans
 
 
-def _save(name: str, plans: Sequence[MaintenancePlan]) -> None:
+def _save(name: str, plans: Sequence[SavedPlan]) -> None:
     from ...plans import dump_plans
 
     try:
@@ -150,7 +150,7 @@ def _print(
     args: argparse.Namespace,
     step: Step,
     catalog: Catalog,
-    done: Sequence[tuple[MaintenancePlan, Any]],
+    done: Sequence[tuple[SavedPlan, Any]],
 ) -> None:
     if args.output == "json":
         records = [_fields(step, catalog, plan, report) for plan, report in done]
@@ -160,7 +160,7 @@ def _print(
             output.json_object(records[0])
         return
     if args.output != "text":
-        groups = [plan.describe()[0] for plan, _ in done]
+        groups = [plan.groups()[0] for plan, _ in done]
         if groups:
             rows = [row for group in groups for row in _plain_rows(group)]
             output.rows(args.output, _columns(groups[0]), rows)
@@ -178,7 +178,7 @@ def _print(
         output.line(f"\nsaved as {args.plan_out}; --execute {args.plan_out} executes it")
 
 
-def _fields(step: Step, catalog: Catalog, plan: MaintenancePlan, report: Any) -> dict[str, Any]:
+def _fields(step: Step, catalog: Catalog, plan: SavedPlan, report: Any) -> dict[str, Any]:
     fields = {
         "dry_run": report is None,
         "kind": plan.kind,
@@ -188,7 +188,7 @@ def _fields(step: Step, catalog: Catalog, plan: MaintenancePlan, report: Any) ->
         "made_at": output.utc(plan.made_at),
         "objects": plan.effect.number,
         "size_bytes": plan.effect.size_bytes,
-        **{group.name: _plain_rows(group) for group in plan.describe()},
+        **{group.name: _plain_rows(group) for group in plan.groups()},
         "notes": list(plan.notes),
         "report": None if report is None else dataclasses.asdict(report),
     }
@@ -208,14 +208,14 @@ def _columns(group: Group) -> list[Column]:
     return [Column(field.name, field.title, field.style, field.shown) for field in group.fields]
 
 
-def _print_plan(plan: MaintenancePlan) -> None:
+def _print_plan(plan: SavedPlan) -> None:
     effect, where = plan.effect, f"{plan.writer}/{plan.database}"
     if effect.number:
         total = f"{many(effect.number, effect.noun)}, {size(effect.size_bytes)}"
         output.line(f"{plan.kind} of {where} would {effect.verb} {total}")
     else:
         output.line(f"{plan.kind} of {where}: nothing to {effect.verb}")
-    for group in plan.describe():
+    for group in plan.groups():
         _print_group(group)
 
 
@@ -240,28 +240,34 @@ def _print_group(group: Group) -> None:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from ...gc import Plan, execute_prune, plan_prune
-
     if args.keep_revisions is None and args.keep_days is None and not args.execute:
         raise UsageError(
             "prune needs to know what to keep",
             hint="--keep-days 90, --keep-revisions 1000, or both (what either keeps stays)",
         )
-    make = partial(plan_prune, keep_revisions=args.keep_revisions, keep_days=args.keep_days)
-    undone = "nothing was deleted"
-    return _run(args, Step("prune", undone, make, Plan.from_json, execute_prune, _show_deleted))
+    keep = {"keep_revisions": args.keep_revisions, "keep_days": args.keep_days}
+    return _run(args, _deleting("prune", keep))
 
 
 def _gc(args: argparse.Namespace) -> int:
-    from ...gc import Plan, execute_gc, plan_gc
+    return _run(args, _deleting("gc", {"strays": args.strays}))
 
-    make = partial(plan_gc, strays=args.strays)
-    undone = "nothing was deleted"
-    return _run(args, Step("gc", undone, make, Plan.from_json, execute_gc, _show_deleted))
+
+def _deleting(kind: Literal["prune", "gc"], given: dict[str, Any]) -> Step:
+    from ...gc.plan import Plan
+    from ...maintenance.database_plan import execute_log
+
+    def make(catalog: Catalog, writer: str, database: str, progress: Any) -> SavedPlan:
+        call = catalog.prune if kind == "prune" else catalog.gc
+        [plan] = call(database, writers=[writer], progress=progress, **given).logs
+        assert isinstance(plan, Plan)
+        return plan
+
+    return Step(kind, "nothing was deleted", make, Plan.from_json, execute_log, _show_deleted)
 
 
 def _show_deleted(plan: Plan, report: Report) -> None:
-    from ...gc import describe_kept
+    from ...gc.plan import describe_kept
 
     total = f"{many(report.deleted_objects, 'object')}, {size(report.deleted_bytes)}"
     done = f"deleted {total}" if plan.actions else "nothing to delete"
@@ -288,7 +294,7 @@ def _rebuild(args: argparse.Namespace) -> int:
 def _show_rebuilt(plan: RebuildPlan, info: RebuildInfo) -> None:
     live = f"{many(info.files, 'file')}, {many(info.rows, 'row')}, {size(info.size_bytes)}"
     output.line(f"rebuilt {plan.writer}/{plan.database} to revision {info.revision}: {live}")
-    for group in plan.describe():
+    for group in plan.groups():
         _print_group(group)
     output.line(f"\nincarnation {plan.sealed} is sealed, and its objects stay")
     output.line(f"\ncheckpoint  {info.checkpoint_key}")

@@ -124,7 +124,7 @@ def _absent(
         return RevisionNotFound(
             f"{where} has no checkpoint{upto}",
             key=where,
-            hint=f"It has: {numbers}. `lakelog checkpoint` writes one",
+            hint=f"It has: {numbers}. `lakelog checkpoint --execute` writes one",
         )
     return RevisionNotFound(
         f"{where} has no transaction {'at all' if revision is None else revision}",

@@ -405,7 +405,7 @@ def test_what_names_nothing(cli, tmp_path: Path, pattern: str, monkeypatch) -> N
 def test_show_says_where(cli, raw: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     cli("add", lake, "db", "t", raw, "--writer", "W")
-    cli("checkpoint", lake, "db", "--writer", "W")
+    cli("checkpoint", lake, "db", "--writer", "W", "--execute")
     actions = cli("show", lake, "db", "-r", "0", "-o", "json").json["actions"]
     (found,) = (action["fields"] for action in actions if action["kind"] == "location")
     assert found == {"id": "84c4e22388328df4", "url": "file://"}

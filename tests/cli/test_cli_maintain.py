@@ -33,20 +33,28 @@ def names(url: str) -> set[str]:
 
 
 def test_checkpoint(cli, own_weather):
-    args = ("checkpoint", own_weather, "weather", "--writer", "EWR")
+    plan = ("checkpoint", own_weather, "weather", "--writer", "EWR")
+    before = names(own_weather)
+    shown = cli(*plan)
+    assert shown.out == "would write the checkpoint of revision 3; the newest is 2\n"
+    assert shown.err == "\nDRY RUN: nothing was written; add --execute\n"
+    assert names(own_weather) == before
+    args = (*plan, "--execute")
     result = cli(*args)
     first, key = result.text.splitlines()
     assert first == "wrote the checkpoint of revision 3, SIZE"
-    size = (Path(own_weather) / key).stat().st_size
+    assert (Path(own_weather) / key).exists()
     found = cli(*args, "-o", "json").json
     assert found.pop("token").startswith("ll1-")
     assert found == {
         "writer": "EWR",
         "database": "weather",
         "revision": 3,
+        "newest_checkpoint": 3,
+        "due": False,
         "as_of": {"EWR": 3},
         "key": key,
-        "size_bytes": size,
+        "size_bytes": 0,
         "segments": 0,
         "written": False,
     }
@@ -149,7 +157,7 @@ def test_nothing_to_prune_is_calm(cli, own_weather):
 
 def test_gc_after_prune(cli, old_weather):
     at = ("--writer", "EWR")
-    cli("checkpoint", old_weather, "weather", *at)
+    cli("checkpoint", old_weather, "weather", *at, "--execute")
     for path in Path(old_weather, "EWR/weather/transactions").iterdir():
         os.utime(path, (time.time() - 864_000,) * 2)
     kept = cli("gc", old_weather, "weather", *at)
@@ -251,12 +259,12 @@ def test_a_writer_is_fenced_by_a_rebuild(cli, own_weather):
 
 
 def test_every_writer_of_a_database_in_one_call(cli, old_weather, tmp_path):
-    done = cli("checkpoint", old_weather, "weather", "-o", "json").json
+    done = cli("checkpoint", old_weather, "weather", "--execute", "-o", "json").json
     assert [(item["writer"], item["revision"], item["written"]) for item in done] == [
         ("EWR", 3, True),
         ("JFK", 2, True),
     ]
-    text = cli("checkpoint", old_weather, "weather").out
+    text = cli("checkpoint", old_weather, "weather", "--execute").out
     assert "EWR/weather: there already: the checkpoint of revision 3" in text
     assert "JFK/weather: there already: the checkpoint of revision 2" in text
     for path in Path(old_weather).glob("*/weather/transactions/*"):
@@ -288,14 +296,14 @@ def test_what_fails_for_one_writer_keeps_no_other_from_its_turn(cli, old_weather
     assert "gc of JFK/weather: nothing to delete" in result.out
     assert result.err.count("EWR/weather is missing") == 1
     assert result.err.endswith("lakelog: error: Not everything was done: see above\n")
-    result = cli("checkpoint", old_weather, "weather", "-o", "json")
+    result = cli("checkpoint", old_weather, "weather", "--execute", "-o", "json")
     assert result.code == 5
     assert [item["writer"] for item in result.json] == ["JFK"]
 
 
 def test_gc_tells_removed_files_from_leftovers(cli, old_weather):
     at = ("--writer", "EWR")
-    cli("checkpoint", old_weather, "weather", *at)
+    cli("checkpoint", old_weather, "weather", *at, "--execute")
     with lakelog.open_catalog(old_weather).writer("EWR", "weather") as writer:
         writer.transaction().write("hourly", pa.table({"origin": ["EWR"]}))
     for path in Path(old_weather, "EWR/weather").rglob("*"):

@@ -193,7 +193,7 @@ def test_what_is_not_there(cli, weather):
     )
     result = cli("show", weather, "weather", "--writer", "JFK", "--checkpoint")
     assert result.code == 3
-    assert "`lakelog checkpoint` writes one" in result.err
+    assert "`lakelog checkpoint --execute` writes one" in result.err
 
 
 def test_a_fork_names_both(cli, own_weather, log_object):

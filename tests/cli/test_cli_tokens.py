@@ -140,7 +140,7 @@ def test_one_revision_has_the_token_that_reads_it(cli, weather, what):
 
 
 def test_a_checkpoint_has_the_token_of_its_revision(cli, own_weather):
-    every = cli("checkpoint", own_weather, "weather", "-o", "json").json
+    every = cli("checkpoint", own_weather, "weather", "--execute", "-o", "json").json
     assert [of_cut(one) for one in every] == [
         told(own_weather, {"EWR": 3}), told(own_weather, {"JFK": 2})
     ]  # fmt: skip

@@ -174,8 +174,8 @@ CHANGES = {
     "COMMIT": "--as-of",
     "VACUUM": "`gc`",
     "ANALYZE": "`gc`",
-    "CHECKPOINT": "`lakelog checkpoint`",
-    "FORCE CHECKPOINT": "`lakelog checkpoint`",
+    "CHECKPOINT": "`lakelog checkpoint --execute`",
+    "FORCE CHECKPOINT": "`lakelog checkpoint --execute`",
     "PREPARE p AS SELECT 1": "SELECT",
     "INSTALL httpfs": "",
 }

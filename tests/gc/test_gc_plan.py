@@ -102,7 +102,7 @@ def test_a_file_of_several_plans():
 def test_a_plan_describes_itself():
     plan = gc_plan()
     assert plan.effect == Effect("delete", "object", 2, 3_000_010)
-    actions, kept = plan.describe()
+    actions, kept = plan.groups()
     assert (actions.name, kept.name) == ("actions", "kept")
     assert [row["size_bytes"] for row in actions.rows] == [10, 3_000_000]
     assert [row["reason"] for row in kept.rows] == ["young"]

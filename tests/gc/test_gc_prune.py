@@ -100,7 +100,7 @@ def test_without_a_checkpoint_it_says_what_to_do(lake):
     lake.pass_time(30 * DAY_S)
     plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
     assert not plan.actions
-    assert "`lakelog checkpoint`" in plan.notes[0]
+    assert "`lakelog checkpoint --execute`" in plan.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Who may know whom: cli, spark -> gc, rebuild, replication -> plans -> catalog -> store; and a
-pure core."""
+"""Who may know whom: cli, spark, maintenance -> gc, rebuild, replication -> plans -> catalog ->
+store; and a pure core."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ RANKS = {
     "gc": 4,
     "rebuild": 4,
     "replication": 4,
+    "maintenance": 5,
     "spark": 5,
     "cli": 6,
     "testing": 7,
@@ -69,7 +70,7 @@ def test_every_module_has_a_layer(modules):
 
 
 # The face of a catalog: its methods import what they need when they are called.
-FACES = {"lakelog.catalog.catalog": {"rebuild"}}
+FACES = {"lakelog.catalog.catalog": {"rebuild", "plans", "maintenance"}}
 
 
 def test_layers_know_only_what_is_below_them(modules):

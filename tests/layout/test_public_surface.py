@@ -11,9 +11,9 @@ import pytest
 
 SURFACE = {
     "Catalog": {
-        "ambient", "changes", "check", "compact", "databases", "delete", "drop", "evolve",
-        "history", "margins", "remove", "repair", "restore", "snapshot", "store", "update", "url",
-        "wide", "writer", "writers",
+        "ambient", "changes", "check", "checkpoint", "compact", "databases", "delete", "drop",
+        "evolve", "gc", "history", "margins", "prune", "remove", "repair", "restore", "snapshot",
+        "store", "update", "url", "wide", "writer", "writers",
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "diff", "explain", "file_list",

@@ -55,7 +55,7 @@ def kinds(plan) -> dict[str, str]:
 
 
 def described(plan) -> dict[str, tuple]:
-    return {group.name: group.rows for group in plan.describe()}
+    return {group.name: group.rows for group in plan.groups()}
 
 
 def reasons(plan) -> dict[str, str]:

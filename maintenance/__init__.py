@@ -1,0 +1,1 @@
+"""Maintenance of whole databases: each step over all writers, and the job that does all of them."""
