@@ -337,7 +337,9 @@ class Catalog(Changing):
         lacking = [name for name in options.sort_by if name not in snapshot.column_names(tables[0])]
         if lacking:
             raise UsageError(
-                f"Table {tables[0]!r} has no column {lacking[0]!r} to be sorted by", key=lacking[0]
+                f"Table {tables[0]!r} has no column {lacking[0]!r} to be sorted by",
+                key=lacking[0],
+                hint=it_has(lacking[0], snapshot.column_names(tables[0])),
             )
         plan = plan_compaction(database, map(files_of, tables), options)
         if not execute:
@@ -586,7 +588,7 @@ class Catalog(Changing):
         raise WriterNotFound(
             f"Writer {writer!r} has no log of database {listed[0].database!r}",
             key=writer,
-            hint=lost or f"Its writers: {', '.join(listing.writer for listing in listed)}",
+            hint=lost or it_has(writer, [listing.writer for listing in listed]),
         )
 
     def _log(self, listing: Listing) -> LogReader:

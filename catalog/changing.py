@@ -18,6 +18,7 @@ from ..errors import (
     TableNotFound,
     TimeBeforeFirstCommit,
     UsageError,
+    it_has,
 )
 from .format.cut import Cut
 from .format.names import check_id, escape_name
@@ -292,7 +293,7 @@ class Changing(ABC):
             raise TableNotFound(
                 f"Database {database!r} has no table {table!r}",
                 key=table,
-                hint="`lakelog tables` lists them",
+                hint=it_has(table, sorted({t for head in heads for t in head.schemas.tables()})),
             )
         plan = self._plan("drop", database, table, prepared)
         return self._executed(plan, prepared, execute)

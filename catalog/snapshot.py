@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import TableNotFound, UsageError
+from ..errors import TableNotFound, UsageError, it_has
 from .data.scan import scan_files
 from .data.unify import column_names, unify
 from .engines.bare import bare_files
@@ -204,7 +204,11 @@ class Snapshot:
         pairs = _pairs(before.database, self._states, other._states)
         states = (state for pair in pairs for state in pair)
         if table is not None and not any(s.schemas_of(table).of_table(table) for s in states):
-            raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
+            raise TableNotFound(
+                f"Neither cut has a table {table!r}",
+                key=table,
+                hint=it_has(table, sorted({*self.tables(), *other.tables()})),
+            )
         return Diff(before.token, after.token, **compared(pairs, table))
 
     def tables(self) -> list[str]:

@@ -128,8 +128,13 @@ def overview() -> str:
     return "\n".join([*parts, _OUTRO])
 
 
-# What other programs call it.
+# What other programs call it, and how it is called here.
 _ELSEWHERE: Final = {
+    "optimize": "compact",
+    "rewrite-data-files": "compact",
+    "expire-snapshots": "prune",
+    "cleanup": "gc",
+    "remove-orphan-files": "gc",
     "history": "log",
     "commits": "log",
     "ls": "tables",
@@ -163,8 +168,13 @@ def _unknown_command(name: str) -> Exception:
             f"unexpected: {name_only(name)}", "", hint="The command comes first: `lakelog --help`"
         )
     near = difflib.get_close_matches(name, [entry.name for entry in COMMANDS], 1, 0.6)
-    known = _ELSEWHERE.get(name.lower()) or (near[0] if near else "")
-    meant = f"Did you mean {known}? " if known else ""
+    known = _ELSEWHERE.get(name.lower().replace("_", "-"), "")
+    entry = find(known)
+    if entry is not None:
+        after = ", after `lakelog prune`" if known == "gc" else ""
+        meant = f"Here it is `lakelog {known}`{after}: {entry.summary}. "
+    else:
+        meant = f"Did you mean {near[0]}? " if near else ""
     return errors.usage(
         f"there is no command {name[:40]!r}", "", hint=f"{meant}`lakelog --help` lists them"
     )

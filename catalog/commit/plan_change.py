@@ -17,6 +17,7 @@ from ...errors import (
     TableNotFound,
     UsageError,
     WriterNotFound,
+    it_has,
     some_names,
 )
 from ..format import compute as pc
@@ -199,7 +200,7 @@ def refuse_unknown_writers(database: str, heads: Sequence[State], to: object) ->
         raise WriterNotFound(
             f"Writer {lost[0]!r} has no log of database {database!r}",
             key=str(lost[0]),
-            hint=f"Its writers: {some_names(there)}",
+            hint=it_has(lost[0], there),
         )
 
 
@@ -211,7 +212,7 @@ def refuse_unknown_table(prepared: Sequence[Prepared], table: str) -> None:
         raise TableNotFound(
             f"No log of {writers} has a table {table!r}, now or at the cut",
             key=table,
-            hint="`lakelog tables` lists them",
+            hint=it_has(table, sorted({t for state in states for t in state.schemas.tables()})),
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from ...errors import SchemaConflict, TableNotFound, UsageError, some_names
+from ...errors import SchemaConflict, TableNotFound, UsageError, it_has, some_names
 from ..data.unify import FileSchema, distinct
 from ..format import compute as pc
 from ..format.columns import column
@@ -428,7 +428,9 @@ def told(
         live = []
     schemas = distinct([*live, *seen(bool(live))])
     if not schemas:
-        raise TableNotFound(f"Neither cut has a table {table!r}", key=table)
+        raise TableNotFound(
+            f"Neither cut has a table {table!r}", key=table, hint=it_has(table, tables.names())
+        )
     names = None if columns is None else checked(columns, schemas, table)
     return projected(schemas, table, names, None)
 

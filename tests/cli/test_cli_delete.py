@@ -85,6 +85,6 @@ def test_a_writer_that_is_not_there(cli, lake, more) -> None:
     done = cli("delete", lake, "db", "t", "--writer", "EWR", "--where", "n = 2", *more)
     assert done.code == 3
     assert "Writer 'EWR' has no log of database 'db'" in done.err
-    assert "Its writers: a, b" in done.err
+    assert "It has: a, b" in done.err
     assert open_catalog(lake).writers("db") == ["a", "b"]
     assert len(rows(lake)) == 6

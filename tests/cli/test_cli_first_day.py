@@ -47,11 +47,14 @@ def test_names_that_resemble_one_are_told(cli):
         (("scan", "lake", "e", "flights"), "It has: d"),
         (("scan", "lake", "d", "flights", "--columns", "orign"), "Did you mean 'origin'?"),
         (("scan", "lake", "d", "flights", "--where", "orign = 'x'"), "there is 'origin'"),
-        (("history", "lake"), "Did you mean log?"),
         (("remve", "lake"), "Did you mean remove?"),
+        (("drop", "lake", "d", "flihgts"), "Did you mean 'flights'?"),
+        (("restore", "lake", "d", "flihgts", "--to", "w=0"), "Did you mean 'flights'?"),
+        (("changes", "lake", "d", "flihgts", "--since", "w=0"), "Did you mean 'flights'?"),
+        (("compact", "lake", "d", "flights", "--sort-by", "orign"), "Did you mean 'origin'?"),
+        (("gc", "lake", "d", "--writer", "w1"), "It has: w"),
     ):
         assert said in cli(*args).err
-    assert "Did you mean" not in cli("optimize", "lake").err
     assert "pg_" not in cli("query", "lake", "d", "SELECT * FROM sequences").err
 
 
@@ -82,3 +85,22 @@ def test_an_error_in_an_input_says_nothing_of_the_catalog(cli, monkeypatch):
     Path("bad.csv").write_text('a\n"1\n')
     assert "LAKELOG_URL" not in cli("write", "d", "t", "bad.csv", "--writer", "w").err
     assert "that of LAKELOG_URL, lake" in cli("tables", "d").err
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("vacuum", "`lakelog gc`, after `lakelog prune`"),
+        ("optimize", "`lakelog compact`"),
+        ("expire-snapshots", "`lakelog prune`"),
+        ("expire_snapshots", "`lakelog prune`"),
+        ("cleanup", "`lakelog gc`, after `lakelog prune`"),
+        ("fsck", "`lakelog check`"),
+        ("history", "`lakelog log`"),
+    ],
+)
+def test_what_other_programs_call_it_is_answered_with_the_command_here(cli, name, here):
+    done = cli(name, "lake", "--retain", "7 days")
+    assert (done.code, done.out) == (2, "")
+    assert f"hint: Here it is {here}: " in done.err
+    assert f"  {name}" not in cli("--help").out

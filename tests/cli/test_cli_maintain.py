@@ -67,7 +67,7 @@ def test_a_misspelt_writer_is_not_probed(cli, own_weather):
         keep = ("--keep-days", "1") if command == "prune" else ()
         result = cli(command, own_weather, "weather", "--writer", "EWE", *keep)
         assert result.code == 3
-        assert "hint: Its writers: EWR, JFK" in result.err
+        assert "hint: Did you mean 'EWR'? It has: EWR, JFK" in result.err
     assert not (Path(own_weather) / "EWE").exists()
 
 
