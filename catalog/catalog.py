@@ -44,9 +44,13 @@ if TYPE_CHECKING:
     from .commit.change_all import Evolved
     from .commit.compacting import Compaction
     from .commit.writer import Writer
+    from .format.ref import Ref
     from .log.listing import Listing
     from .log.state import State
+    from .refs.refs import Refs
     from .snapshot import Snapshot
+
+    CutLike = AsOf | Snapshot | Mapping[str, AsOf | Snapshot]
 
 
 class Catalog(Changing):
@@ -140,13 +144,13 @@ class Catalog(Changing):
 
         Args:
             as_of: None for the newest; an aware datetime (each writer's newest revision committed
-                at or before it); a token of `Snapshot.token`; or a mapping of writer to revision,
-                which is then the whole cut.
+                at or before it); a token of `Snapshot.token`; "@name" of a tag or published cut; or
+                a mapping of writer to revision, which is then the whole cut.
             on_conflict: Whether a read of files whose types of a column have no common type raises
                 `SchemaConflict`, or leaves some out and warns which
                 (`Snapshot.without_conflicts`).
         Raises:
-            DatabaseNotFound, WriterNotFound, RevisionNotFound, TimeBeforeFirstCommit,
+            DatabaseNotFound, WriterNotFound, RevisionNotFound, TimeBeforeFirstCommit, TagNotFound,
                 SnapshotPruned: Not there.
             UsageError: Another word for `on_conflict`.
             NaiveTime, InvalidToken: Not a point in time.
@@ -505,6 +509,142 @@ class Catalog(Changing):
         plan = plan_repair(self, database, writer=writer, report=report)
         return execute_repair(self, plan) if execute else RepairReport(plan)
 
+    # --- Tags and published cuts ------------------------------------------------------------------
+
+    def tag(
+        self,
+        name: str,
+        cut: CutLike = None,
+        *,
+        databases: str | Sequence[str] | None = None,
+        expires: dt.datetime | dt.timedelta | None = None,
+        message: str = "",
+    ) -> Ref:
+        """Names a cut of one or more databases. `as_of="@name"` reads it, and prune keeps it, until
+        the tag expires or is removed.
+
+        Args:
+            cut: None for the newest; a snapshot; a token; a mapping of database to a point in time;
+                or any other point in time as `snapshot` takes it.
+            databases: Of the cut, unless it says so itself; None: all.
+            expires: When, or how long from now on.
+        Returns:
+            The tag.
+        Raises:
+            ConflictError: There is such a name already.
+            SnapshotPruned: Prune has deleted, or is deleting, what is needed to read the cut.
+            InvalidName: No letters, digits, '-' and '_', or over 64.
+            CapabilityMissing: The store has no put-if-absent.
+            Else as `snapshot`.
+        Requests: Those of `snapshot` for each database, unless the cut is a token; 2 LIST, 1 GET
+            and 1 PUT; for each log 1 LIST and 1 GET for each object that reading it begins with;
+            1 PUT for each database; 1 LIST per 1,000 pruned logs.
+        """
+        now_us, expires_at_us = self.ambient.now_us(), 0
+        if isinstance(expires, dt.timedelta):
+            expires_at_us = now_us + expires // dt.timedelta(microseconds=1)
+        elif expires is not None:
+            expires_at_us = time_us(expires)
+        if expires is not None and expires_at_us <= now_us:
+            raise UsageError(f"expires={expires} is in the past", key="expires")
+        cuts = self._cuts(cut, databases)
+        return self._refs().put(name, "tag", cuts, expires_at_us=expires_at_us, message=message)
+
+    def tags(self) -> list[Ref]:
+        """Returns all tags and published cuts that stand for something now, by name.
+
+        Requests: 1 LIST (per 1,000 objects on S3), 1 GET for each.
+        """
+        return self._refs().names()
+
+    def untag(self, name: str) -> None:
+        """Removes a tag or a published cut; from then on prune may take what it kept.
+
+        Raises:
+            TagNotFound: There is none.
+        Requests: 2 LIST, 2 GET, 1 PUT; 1 DELETE for each old entry.
+        """
+        self.find_tag(name)
+        self._refs().put(name, "removed", {})
+
+    def publish(
+        self,
+        name: str,
+        cut: CutLike = None,
+        *,
+        databases: str | Sequence[str] | None = None,
+        expect: int | None = None,
+        message: str = "",
+        keep_days: float = 7.0,
+    ) -> Ref:
+        """Moves a name to a cut of one or more databases, in one step for all readers of
+        `as_of="@name"`. The first call makes the name.
+
+        Args:
+            cut, databases: As for `tag`.
+            expect: The number that the name must still have, as `find_tag(name).number` says; 0 for
+                a name that must be new; None: whatever it stands for.
+            keep_days: How long the cut stays readable once it is replaced.
+        Returns:
+            What the name stands for now; `number` counts its moves.
+        Raises:
+            RefMoved: Somebody else has moved it.
+            ConflictError: The name is a tag's.
+            Else, and Requests: as `tag`.
+        """
+        if not 0 <= keep_days <= 36_500:
+            raise UsageError(f"keep_days= is a number from 0 on, not {keep_days}", key="keep_days")
+        return self._refs().put(
+            name, "published", self._cuts(cut, databases),
+            expect=expect, keep_s=int(keep_days * 86_400), message=message,
+        )  # fmt: skip
+
+    def published(self, name: str) -> list[Ref]:
+        """Returns the moves of a published cut that are left, the newest first; of a tag its one.
+
+        Raises:
+            TagNotFound: There is no such name.
+        Requests: 2 LIST, 1 GET for each move and 1 more.
+        """
+        self.find_tag(name)
+        return self._refs().history(name)
+
+    def find_tag(self, name: str) -> Ref:
+        """Returns what a tag or published cut stands for now.
+
+        Raises:
+            TagNotFound: There is none, or it has expired.
+        Requests: 1 LIST, 1 GET.
+        """
+        return self._refs().find(value_of(name).removeprefix("@"))
+
+    def _refs(self) -> Refs:
+        from .refs.refs import Refs
+
+        return Refs(self.store, self.ambient, self.margins)
+
+    def _cuts(self, cut: CutLike, databases: str | Sequence[str] | None) -> dict[str, Cut]:
+        """The whole cuts that a caller names, by database."""
+        if isinstance(databases, str):
+            databases = [databases]
+        if isinstance(cut, str) and cut.startswith("@"):
+            found = self.find_tag(cut).cuts
+            points: dict[str, Any] = {name: found[name] for name in databases or found}
+        elif isinstance(cut, Mapping) and not all(isinstance(one, int) for one in cut.values()):
+            points = dict(cut)
+        elif one := _exact_cut(cut):
+            points = {one.database: one}
+        else:
+            points = dict.fromkeys(databases or self.databases(), cut)
+        return {name: self._whole_cut(name, point) for name, point in points.items()}
+
+    def _whole_cut(self, database: str, point: AsOf | Snapshot) -> Cut:
+        cut = _exact_cut(point)
+        is_whole = cut is not None and all(at.log and at.digest for at in cut.writers.values())
+        if cut is None or cut.database != database or not is_whole:
+            return self.snapshot(database, cut or point).cut  # type: ignore[arg-type]
+        return cut
+
     # --- Finding logs -----------------------------------------------------------------------------
 
     def _logs(self) -> list[tuple[str, str]]:
@@ -604,6 +744,8 @@ class Catalog(Changing):
         Raises, Requests: As for `snapshot`; a writer that the point in time has nothing of is left
             out.
         """
+        if isinstance(as_of, str) and as_of.startswith("@"):
+            return self._states_of_tag(check_id(database, "database"), as_of, writers)
         wanted = self._wanted(check_id(database, "database"), as_of)
         if isinstance(wanted, Cut):
             return self._states_of_cut(wanted, writers)
@@ -629,7 +771,7 @@ class Catalog(Changing):
                 raise InvalidToken(
                     f"{as_of[:60]!r} is not a snapshot token",
                     key=as_of[:60],
-                    hint="A token begins with ll1-; for a time give an aware datetime",
+                    hint="A token begins with ll1-, a tag with @; a time is an aware datetime",
                 )
             as_of = parse_token(as_of)
         if isinstance(as_of, Cut):
@@ -648,6 +790,18 @@ class Catalog(Changing):
             hint="Give None for the newest, an aware datetime, a token (`snapshot.token`), or a "
             "revision by writer: {'writer': 7}",
         )
+
+    def _states_of_tag(
+        self, database: str, name: str, writers: Collection[str] | None
+    ) -> list[State]:
+        ref = self.find_tag(name)
+        if database not in ref.cuts:
+            raise DatabaseNotFound(
+                f"Tag {ref.name!r} names no cut of database {database!r}",
+                key=database,
+                hint=it_has(database, sorted(ref.cuts)),
+            )
+        return self._refs().states(ref, database, writers)
 
     def _states_of_cut(self, cut: Cut, writers: Collection[str] | None = None) -> list[State]:
         if not cut.writers:
@@ -679,6 +833,14 @@ class Catalog(Changing):
                 hint="`lakelog log` shows the commit times",
             )
         return found
+
+
+def _exact_cut(point: Any) -> Cut | None:
+    """The cut of a snapshot or a token, or the cut itself; None of what is only a time."""
+    point = getattr(point, "cut", point)
+    if isinstance(point, str) and is_token(point):
+        return parse_token(point)
+    return point if isinstance(point, Cut) else None
 
 
 def _recovery_hint(store: Store, writer: str | None = None, database: str | None = None) -> str:

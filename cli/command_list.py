@@ -83,6 +83,8 @@ _GROUPS: Final = {
         ("restore", "changing", "go back to an earlier point in time, in one commit a writer"),
         ("remove", "changing", "remove files from a table"),
         ("drop", "changing", "remove all files of a table, and forget the table"),
+        ("tag", "tags", "name a point in time, list the names, remove one"),
+        ("publish", "tags", "move a name to a point in time, for all its readers at once"),
     ),
     "Maintain": (
         ("compact", "compact", "rewrite small files into fewer"),

@@ -183,8 +183,8 @@ SHARED: Final = flag(
 AS_OF: Final = argument(
     "--as-of",
     "POINT",
-    "read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), "
-    "or a revision for each writer (EWR=3,JFK=2). Default: the newest",
+    "read an earlier state: a time with its zone (2013-06-30T00:00Z), a token (ll1-...), a tag "
+    "(@name), or a revision for each writer (EWR=3,JFK=2). Default: the newest",
     type=point,
 )
 ALSO: Final = argument(

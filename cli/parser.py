@@ -57,22 +57,26 @@ class Parser(argparse.ArgumentParser):
         url = os.environ.get(URL, "").strip()
         if not url or all(action.dest != "url" for action in self._actions):
             return self._read(words)
-        given, left_out = self._try(words), self._try([url, *words])
+        at = [action.dest for action in self._positional()].index("url")  # an ACTION may precede it
+        given, left_out = self._try(words), self._try([*words[:at], url, *words[at:]])
         if isinstance(left_out, LakelogError):
             if not isinstance(given, LakelogError):
                 return given
-            if _is_place(words[0] if words else ""):
+            if _is_place(words[at] if len(words) > at else ""):
                 raise given
             errors.running().url = url
             raise left_out
         if isinstance(given, LakelogError):
-            second = self._positional()[1:2]
+            second = self._positional()[at + 1 : at + 2]
             if second and _is_place(str(getattr(left_out, second[0].dest))):
                 raise given
             errors.running().url = url
             return left_out
         from ..catalog.format.names import is_id
 
+        if given.url.startswith("@"):  # a tag, and no URL
+            errors.running().url = url
+            return left_out
         if is_id(given.url):  # or else a URL, and no name of a database
             raise self._two_readings(given, left_out)
         return given
@@ -107,7 +111,9 @@ class Parser(argparse.ArgumentParser):
         readings = []
         for args, url in ((given, repr(given.url)), (left_out, f"that of {URL}")):
             parts = [f"URL is {url}"]
-            for action in self._positional()[1:]:
+            for action in self._positional():
+                if action.dest == "url":
+                    continue
                 value = getattr(args, action.dest)
                 if value:
                     named = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)

@@ -89,7 +89,7 @@ def plan_gc(
         NestedCatalog: Its data folder is that of another catalog, too.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
         UsageError: A pattern is no text.
-    Requests: 1 LIST of refs, 1 of the data files (each per 1,000 names on S3), and those of
+    Requests: 1 LIST of the data files (per 1,000 names on S3), and those of
         `retained.read_retained`; if something goes, those of `lost_bases`.
     """
     patterns = _checked(strays)

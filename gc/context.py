@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalog.format.names import check_id
 from ..catalog.read.log_reader import LogReader
+from ..catalog.refs.refs import Refs
 from ..errors import PlanOutdated
-from ..plans import check_source, open_source, refuse_refs
+from ..plans import check_source, open_source
 from ..store import store_time
 from .plan import Plan, check_plan
 
@@ -51,6 +52,11 @@ class MaintenanceContext:
         """The writer and database, for messages."""
         return f"{self.log.writer}/{self.log.database}"
 
+    @property
+    def refs(self) -> Refs:
+        """The tags and published cuts of the catalog."""
+        return Refs(self.store, self.ambient, self.margins)
+
     def tell(self, done: int, total: int, what: str) -> None:
         """Reports progress."""
         if self.progress is not None:
@@ -83,12 +89,10 @@ def open_context(
 
     Raises:
         InvalidName: Not the id of a writer or a database.
-        UnsupportedFeature: The catalog has refs.
     """
     check_id(writer, "writer")
     check_id(database, "database")
     place = open_source(source, ambient, margins)
-    refuse_refs(place.store)
     log = LogReader(place.store, writer, database, place.ambient)
     return MaintenanceContext(place.store, log, place.ambient, place.margins, progress)
 

@@ -10,6 +10,8 @@ the retention asks for it, or if it was the head at any time within the floor
 committer, which lists again once it has been idle for half the floor, asks for no name that was
 taken and pruned since. This is why an execution judges ages by the store's clock.
 
+A revision is also kept that a tag or published cut names, and all that follow it.
+
 C must itself be older than the floor. A checkpoint under way may refer to segments of an older one
 than C, and another prune may be deleting segments by what it saw before C was there; by then each
 of them has finished, or has listed again and seen C. Segments that are younger than the floor stay,
@@ -45,6 +47,7 @@ from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.log.checkpoint_files import decode_describing
 from ..catalog.log.merge import DESCRIBING
 from ..catalog.read.statistics import all_differences
+from ..catalog.refs.refs import mark_beginnings, pins_of
 from ..errors import (
     CorruptError,
     CorruptObject,
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from ..catalog.log.listing import Listing
     from ..catalog.log.state import State
     from ..catalog.margins import Margins
+    from ..catalog.refs.refs import Pin
     from ..plans import Place, Progress
     from ..store import ObjectInfo, Store
     from .plan import Report
@@ -170,6 +174,7 @@ def execute_prune(
     planned = {action.key for action in plan.actions}
     todo = _in_order(fresh, planned)
     if todo:
+        _refuse_pinned(context, plan, todo, now)
         complete_mirror(context, fresh.names, fresh.proof)
     deleted = Deleted()
     for low in range(0, len(todo), _AT_ONCE):
@@ -185,6 +190,27 @@ def execute_prune(
     why = "needed, too young, or not before an object that came since the plan was made"
     kept = Kept.of(why, [listed[key] for key in left], named=True)
     return deleted.report(plan, len(planned - listed.keys()), (kept,) if left else ())
+
+
+def _refuse_pinned(
+    context: MaintenanceContext, plan: Plan, todo: Sequence[Deletion], now: dt.datetime
+) -> None:
+    """Marks what goes, then refuses if a tag or published cut needs it: one that is made later sees
+    the mark (`catalog.refs.refs`)."""
+    names = [parse_log_object(action.key.rpartition("/")[2]) for action in todo]
+    begins: dict[int, int] = {}
+    for item in names:
+        if item is not None:
+            begins[item.incarnation] = max(begins.get(item.incarnation, 0), item.revision + 1)
+    marks = mark_beginnings(context.store, context.writer, context.database, begins)
+    for pin in pins_of(context.refs, context.writer, context.database, now):
+        if pin.position.revision < begins.get(pin.incarnation, 0):
+            context.store.delete(marks, ordered=False)
+            raise outdated(plan, f"{_pin_text(pin)} needs revision {pin.position.revision}")
+
+
+def _pin_text(pin: Pin) -> str:
+    return f"@{pin.name}" if pin.is_newest else f"@{pin.name} (entry {pin.number}, replaced since)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +238,8 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     listing = names.listing
     check_names(names)
     now = context.now()
-    first, note = choose(context, names, retention, now)
+    pins = pins_of(context.refs, context.writer, context.database, now)
+    first, note = choose(context, names, retention, now, pins)
     notes = [note]
     if first is None:
         state, needed = context.log.load(listing=listing), None
@@ -222,8 +249,12 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
         state, needed = proof.state, proof.needed
         notes.append(proof.note)
     actions, kept = select(
-        names, Limits(first, needed, now, context.margins.prune_floor_s, retention.days)
-    )
+        names,
+        Limits(
+            first, needed, now, context.margins.prune_floor_s, retention.days,
+            frozenset(pin.incarnation for pin in pins),
+        ),
+    )  # fmt: skip
     checkpoint = "" if first is None else listing.key(first)
     return Plan(
         kind="prune",
@@ -262,7 +293,10 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     if not is_old(names.log.objects[first.name], now, context.margins.prune_floor_s):
         why = f"checkpoint {first.revision} was written within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    actions, _ = select(names, Limits(first, proof.needed, now, context.margins.prune_floor_s))
+    pins = pins_of(context.refs, context.writer, context.database, now)
+    held = frozenset(pin.incarnation for pin in pins)
+    limits = Limits(first, proof.needed, now, context.margins.prune_floor_s, None, held)
+    actions, _ = select(names, limits)
     return _Fresh(names, proof, actions)
 
 
@@ -296,10 +330,17 @@ class Retention:
 
 
 def choose(
-    context: MaintenanceContext, names: LogNames, retention: Retention, now: dt.datetime
+    context: MaintenanceContext,
+    names: LogNames,
+    retention: Retention,
+    now: dt.datetime,
+    pins: Sequence[Pin] = (),
 ) -> tuple[LogObject | None, str]:
     """Returns the newest old checkpoint that is not above the oldest revision to keep, or None; and
     why nothing, or no more, can go.
+
+    Args:
+        pins: What tags and published cuts keep.
 
     Raises:
         MissingTransaction: The log has a hole that no such checkpoint lies above.
@@ -314,6 +355,11 @@ def choose(
         since = now - dt.timedelta(days=retention.days)
         wanted = min(wanted, _revision_at(context, listing, since))
     floor = floor_revision(names, now, context.margins)
+    own = [pin for pin in pins if pin.incarnation == listing.incarnation]
+    pin = min(own, key=lambda pin: pin.position.revision, default=None)
+    held = listing.head if pin is None else pin.position.revision
+    kept_by = _pin_text(pin) if pin is not None and held < min(wanted, floor) else ""
+    wanted = min(wanted, held)
     keep_from = min(wanted, floor)
     lowest = listing.run_start(listing.head) - 1  # a rebuilt log begins with a checkpoint alone
     possible = [listing.checkpoints[c][0] for c in listing.checkpoints if lowest <= c <= keep_from]
@@ -321,7 +367,7 @@ def choose(
     if not usable:
         check_no_gap(listing)
     first = max(usable) if usable else None
-    note = _note(listing, first, wanted, floor, context.margins)
+    note = _note(listing, first, wanted, floor, context.margins, kept_by=kept_by)
     if len(usable) < len(possible):
         note += (
             f"{'. ' if note else ''}The checkpoint of revision {max(possible).revision} is too "
@@ -331,11 +377,19 @@ def choose(
 
 
 def _note(
-    listing: Listing, first: LogObject | None, wanted: int, floor: int, margins: Margins
+    listing: Listing,
+    first: LogObject | None,
+    wanted: int,
+    floor: int,
+    margins: Margins,
+    *,
+    kept_by: str,
 ) -> str:
     oldest = listing.oldest_readable()
     keep_from = min(wanted, floor)
     why = f"Revision {keep_from} and later ones are to be kept"
+    if kept_by:
+        why = f"{kept_by} needs revision {keep_from}, so it and later ones are kept"
     if floor < wanted:
         why = (
             f"What was the newest revision within the last {span_text(margins.prune_floor_s)} by "
@@ -345,7 +399,7 @@ def _note(
         return f"{why}, and the log begins with revision {oldest}"
     begins = oldest if first is None else first.revision
     if begins == keep_from:
-        return why if floor < wanted else ""
+        return why if floor < wanted or kept_by else ""
     return (
         f"{why}, but there is no checkpoint between revisions {begins + 1} and {keep_from}, so all"
         f" after {begins} is needed to read {keep_from}. `lakelog checkpoint --execute` writes one "
@@ -379,6 +433,7 @@ _UNREADABLE: Final = "segment that a checkpoint may refer to that can't be read"
 _YOUNG: Final = "younger than the prune floor: a checkpoint may be under way"
 _BEHIND: Final = "not before an object that is younger than the prune floor, and stays"
 _OLD_INCARNATION: Final = "of an earlier incarnation, which was in use until a short time ago"
+_HELD: Final = "of an earlier incarnation, which a tag or published cut needs"
 _UNFINISHED: Final = "of an incarnation without its checkpoint: a rebuild may be under way"
 
 
@@ -392,6 +447,7 @@ class Limits:
         now: The time to judge ages by.
         floor_s: The prune floor.
         keep_days: A lower incarnation stays so long after it was last written to.
+        held: Incarnations that tags or published cuts are of.
     """
 
     first: LogObject | None
@@ -399,6 +455,7 @@ class Limits:
     now: dt.datetime
     floor_s: float
     keep_days: float | None = None
+    held: frozenset[int] = frozenset()
 
     def is_young(self, info: ObjectInfo, keep_days: float | None = None) -> bool:
         """Checks whether an object is younger than the prune floor, or than some days."""
@@ -461,6 +518,8 @@ def _why_kept(item: LogObject, limits: Limits, young: set[int], wall: int | None
     if item.incarnation > first.incarnation:
         return _UNFINISHED
     if item.incarnation < first.incarnation:
+        if item.incarnation in limits.held:
+            return _HELD
         return _OLD_INCARNATION if item.incarnation in young else ""
     if item.revision >= first.revision:
         return _RETAINED

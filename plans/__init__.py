@@ -7,7 +7,7 @@ Planning reads and decides; nothing is changed before somebody hands the plan to
 
 from .contract import Effect, Field, Group, MaintenancePlan, Progress, SavedPlan, as_text
 from .saved import dump_plans, split_plans
-from .source import Place, Source, check_source, open_source, refuse_refs
+from .source import Place, Source, check_source, open_source
 
 __all__ = [
     "Effect",
@@ -22,6 +22,5 @@ __all__ = [
     "check_source",
     "dump_plans",
     "open_source",
-    "refuse_refs",
     "split_plans",
 ]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..catalog.ambient import SYSTEM, Ambient
 from ..catalog.margins import DEFAULT_MARGINS, Margins
-from ..errors import ObjectNotFound, UnsupportedFeature, UsageError
+from ..errors import UsageError
 from ..store import Store, WideStore
 
 if TYPE_CHECKING:
     from .contract import MaintenancePlan
-
-_REFS: Final = "_refs"
-_NAMED: Final = 5
 
 
 class Place(Protocol):
@@ -70,22 +66,4 @@ def check_source(plan: MaintenancePlan, kind: str, store: Store) -> None:
             f"The plan is for {plan.url}, this is {store.url}",
             key=store.url,
             hint="Open the catalog that the plan was made for, or make a new plan",
-        )
-
-
-def refuse_refs(store: Store) -> None:
-    """Raises `UnsupportedFeature` if there is anything below `_refs/`, or of that name.
-
-    Requests: 1 HEAD, 1 LIST.
-    """
-    try:
-        keys = [store.head(_REFS).key]
-    except ObjectNotFound:
-        keys = [info.key for info in islice(store.list(f"{_REFS}/"), _NAMED)]
-    if keys:
-        raise UnsupportedFeature(
-            f"The catalog has refs ({', '.join(keys)}), and this lakelog doesn't know which "
-            "revisions they pin",
-            key=keys[0],
-            hint="Nothing was changed. Upgrade lakelog",
         )

@@ -49,7 +49,7 @@ from ..errors import (
     StorageError,
     UsageError,
 )
-from ..plans import check_source, open_source, refuse_refs
+from ..plans import check_source, open_source
 from ..store import probe
 from .build import opening_state
 from .old_log import live_files_of
@@ -116,7 +116,6 @@ def execute_rebuild(
     place = open_source(source, ambient)
     store, ambient = place.store, place.ambient
     check_source(plan, "rebuild", store)
-    refuse_refs(store)
     exclusive = probe(
         store, f"{plan.writer}/", new_name=lambda: ambient.new_id().hex()
     ).put_if_absent

@@ -21,7 +21,7 @@ from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id
 from ..catalog.log.part import Part, added_files, batch_parts
 from ..catalog.parallel import AT_ONCE, Embedded, parallel
 from ..errors import NotFoundError, StorageError, UsageError
-from ..plans import Effect, Field, Group, Source, as_text, open_source, refuse_refs
+from ..plans import Effect, Field, Group, Source, as_text, open_source
 from ..plans.saved import decode_plan, encode_plan
 from .old_log import live_files_of, plan_seal, read_old_log
 from .rules import EXCLUDED, INCLUDED, REMOVED, Base, Decision, Readable, Salvaged, decide
@@ -268,7 +268,6 @@ def survey(
     store, ambient = place.store, place.ambient
     check_id(writer, "writer")
     check_id(database, "database")
-    refuse_refs(store)
     below = MAX_INCARNATION + 1 if again is None else again.incarnation
     old = read_old_log(store, writer, database, ambient, below=below)
     live = live_files_of(old.state)

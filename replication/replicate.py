@@ -40,6 +40,7 @@ from .transfer import Copier, Stopped, Transfer, in_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from ..catalog.changing import AsOf
     from ..catalog.log.state import State
     from ..catalog.parallel import Engine
     from .selected import Selected, Selection
@@ -59,6 +60,7 @@ def replicate(
     tables: Collection[str] | None = None,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    as_of: AsOf = None,
     history: bool = True,
     engine: Engine | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -71,6 +73,8 @@ def replicate(
         databases, writers: Only these; None: all.
         tables: Of one database: only these tables, in logs of the destination's own.
         columns, where: Of one table: only these columns; only rows that meet this predicate.
+        as_of: With tables: the point in time that they are copied from, as `Catalog.snapshot` takes
+            it, such as the "@name" of a published cut; None: the newest.
         history: A log that is new to the destination begins with all that the source retains; else
             with its newest checkpoint.
         engine: Copies the data files; None: threads of this process do. Transactions are always
@@ -87,9 +91,12 @@ def replicate(
     Requests: for each log 2 LIST and, where something is new, 1 GET and 1 PUT for each object; 4 to
         find out what the destination can do.
     """
-    run = _Run(_opened(source), _opened(destination), databases, writers, history, progress, stop)
+    run = _Run(
+        _opened(source), _opened(destination), databases, writers, history, progress, stop, as_of
+    )  # fmt: skip
     selection = selection_of(tables, columns, where)
     if selection is None:
+        run.refuse_point()
         return run.copy_logs(engine)
     if engine is not None:
         raise UsageError(
@@ -116,6 +123,7 @@ def plan_replication(
     tables: Collection[str] | None = None,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    as_of: AsOf = None,
     history: bool = True,
 ) -> Report:
     """What `replicate` would do, and how far the replica is. Nothing is written.
@@ -123,11 +131,12 @@ def plan_replication(
     Args, Raises: As for `replicate`.
     Requests: for each log 2 LIST, and as reading both its newest states.
     """
-    run = _Run(_opened(source), _opened(destination), databases, writers, history)
+    run = _Run(_opened(source), _opened(destination), databases, writers, history, as_of=as_of)
     selection = selection_of(tables, columns, where)
     if selection is not None:
         one_round, differences = run.round_of(selection)
         return Report(tuple(map(one_round.planned, differences)))
+    run.refuse_point()
     return Report(tuple(report for report, _ in run.look()))
 
 
@@ -194,12 +203,22 @@ class _Run:
     history: bool
     progress: Callable[[Progress], None] | None = None
     stop: threading.Event | None = None
+    as_of: AsOf = None
     _failed: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         refuse_one_place(self.source, self.destination)
 
     # --- Whole logs -------------------------------------------------------------------------------
+
+    def refuse_point(self) -> None:
+        """Raises `UsageError` if a point in time was given: whole logs have all of them."""
+        if self.as_of is not None:
+            raise UsageError(
+                "as_of= is about chosen tables; a replica of whole logs has every point in time",
+                key="as_of",
+                hint="Name tables, or leave as_of out",
+            )
 
     def look(self) -> list[tuple[LogReport, Position | None]]:
         """Look at all logs that are wanted: what is to be done, and how far each is."""
@@ -272,7 +291,9 @@ class _Run:
     def round_of(self, selection: Selection) -> tuple[Selected, list[Difference | LogReport]]:
         """A round that replicates tables, and what is to be done in it."""
         self._logs()  # raises if there is no such writer
-        one_round = open_selected(self.source, self.destination, self.databases, selection)
+        one_round = open_selected(
+            self.source, self.destination, self.databases, selection, self.as_of
+        )
         return one_round, one_round.differences(self.writers)
 
     def copy_tables(

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..catalog.catalog import Catalog
+    from ..catalog.changing import AsOf
     from ..catalog.data.file_part import FilePart
     from ..catalog.data.unify import Shown
     from ..catalog.format.frame import LogIdentity
@@ -252,16 +253,20 @@ def _refuse_other(state: State, head: State) -> None:
 
 
 def open_selected(
-    source: Catalog, destination: Catalog, databases: Collection[str] | None, selection: Selection
+    source: Catalog,
+    destination: Catalog,
+    databases: Collection[str] | None,
+    selection: Selection,
+    as_of: AsOf,
 ) -> Selected:
-    """Opens a round at the source's newest cut. Raises `UsageError` for more than one database."""
+    """Opens a round at a cut of the source. Raises `UsageError` for more than one database."""
     named = sorted(set(source.databases() if databases is None else databases))
     if len(named) != 1:
         raise UsageError(
             f"Tables are chosen of one database, and the source has {len(named)}",
             hint=f"Name one of: {', '.join(named)}",
         )
-    return Selected(source, destination, source.snapshot(named[0]), selection)
+    return Selected(source, destination, source.snapshot(named[0], as_of), selection)
 
 
 # --- Logs of the destination ----------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from ..catalog.format.cut import parse_token
+from ..catalog.format.cut import is_token, parse_token
 from ..catalog.format.schema import pack_schema
 from ..catalog.read.points_in_time import point_in_time
 from ..errors import ObjectNotFound, UsageError
@@ -367,4 +367,5 @@ class LakelogChangesReader(DataSourceReader):
 def _words(point: str) -> str:
     """A point in time; of a token its revisions."""
     found = point_in_time(point) if point else None
-    return cut_words(parse_token(found)) if isinstance(found, str) else point or "now"
+    is_one = isinstance(found, str) and is_token(found)
+    return cut_words(parse_token(str(found))) if is_one else point or "now"

@@ -344,7 +344,8 @@ class _Answers(JavaBiFunction):
                     f"A number is no version of {database!r}: it has {len(writers)} writers, each "
                     "with revisions of its own",
                     key=database,
-                    hint="Give a token (VERSION AS OF 'll1-...'), or revisions ('EWR=3,JFK=2')",
+                    hint="Give a token (VERSION AS OF 'll1-...'), a tag ('@name'), or revisions "
+                    "('EWR=3,JFK=2')",
                 )
             return {writers[0]: int(when)}
         return point_in_time(when)

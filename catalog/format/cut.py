@@ -62,22 +62,40 @@ class Cut:
     @property
     def token(self) -> str:
         """The cut as a string of URL-safe characters; `parse_token` is its inverse."""
-        message = wire.Cut(
-            database=self.database,
-            writers=[
-                wire.WriterRevision(
-                    writer=name,
-                    revision=at.revision,
-                    digest=at.digest[:TOKEN_DIGEST_BYTES],
-                    log_id=at.log.log_id if at.log else b"",
-                    incarnation=at.log.incarnation if at.log else 0,
-                )
-                for name, at in sorted(self.writers.items())
-            ],
-        )
-        body = message.SerializeToString(deterministic=True)
+        body = cut_message(self).SerializeToString(deterministic=True)
         body += zlib.crc32(body).to_bytes(4, "little")
         return PREFIX + _text(body)
+
+
+def cut_message(cut: Cut) -> wire.Cut:
+    """Returns a cut as a message."""
+    return wire.Cut(
+        database=cut.database,
+        writers=[
+            wire.WriterRevision(
+                writer=name,
+                revision=at.revision,
+                digest=at.digest[:TOKEN_DIGEST_BYTES],
+                log_id=at.log.log_id if at.log else b"",
+                incarnation=at.log.incarnation if at.log else 0,
+            )
+            for name, at in sorted(cut.writers.items())
+        ],
+    )
+
+
+def cut_of_message(message: wire.Cut) -> Cut | None:
+    """Returns the cut that a message holds; None if it breaks the rules."""
+    names = [item.writer for item in message.writers]
+    if (
+        not is_id(message.database)
+        or not all(map(is_id, names))
+        or not names
+        or any(low >= high for low, high in itertools.pairwise(names))
+        or not all(map(_is_sound, message.writers))
+    ):
+        return None
+    return Cut(message.database, {item.writer: _position(item) for item in message.writers})
 
 
 def _text(body: bytes) -> str:
@@ -119,16 +137,10 @@ def parse_token(token: str) -> Cut:
         parse_message(message, body[:-4], "the token")
     except (binascii.Error, ValueError, CorruptObject) as error:
         raise problem from error
-    names = [item.writer for item in message.writers]
-    if (
-        not is_id(message.database)
-        or not all(map(is_id, names))
-        or not names
-        or any(low >= high for low, high in itertools.pairwise(names))
-        or not all(map(_is_sound, message.writers))
-    ):
+    cut = cut_of_message(message)
+    if cut is None:
         raise problem
-    return Cut(message.database, {item.writer: _position(item) for item in message.writers})
+    return cut
 
 
 def _is_sound(item: wire.WriterRevision) -> bool:

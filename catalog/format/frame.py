@@ -4,7 +4,7 @@ Layout (all numbers little-endian):
 
     0   4  magic "LKLG"
     4   1  format version, 1
-    5   1  kind: 1 transaction, 2 checkpoint, 3 segment, 4 ref, 5 deletes, 6 actions
+    5   1  kind: 1 transaction, 2 checkpoint, 3 segment, 4 ref, 5 deletes, 6 opening
     6   1  codec of the message: 0 none, 1 zstd
     7   1  zero
     8   4  length of the message as stored
@@ -67,6 +67,7 @@ class FrameKind(IntEnum):
     SEGMENT = 3
     REF = 4
     DELETES = 5
+    OPENING = 6
 
 
 @dataclass(frozen=True, slots=True)

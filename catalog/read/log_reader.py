@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,8 +51,9 @@ from .log_folder import (
 from .mirror import lost_end, warn, warn_of_copies, with_copies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ..format.cut import Position
     from ..format.frame import LogIdentity
 
 
@@ -67,7 +68,13 @@ class CheckpointWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class LogReader(LogFolder):
-    """One writer's log of one database, for reading."""
+    """One writer's log of one database, for reading.
+
+    Attributes:
+        bodies: Objects by key that were read already.
+    """
+
+    bodies: Mapping[str, bytes] = field(default_factory=dict)
 
     def load(
         self,
@@ -281,10 +288,29 @@ class LogReader(LogFolder):
             Vanished: One is not there, and `final` is not set.
         Requests: 1 GET an object.
         """
-        bodies = self.store.get_many([self.folder + item.name for item in items])
+        keys = [self.folder + item.name for item in items]
+        if self.bodies and self.bodies.keys() >= {*keys}:
+            return [self.bodies[key] for key in keys]
+        bodies = self.store.get_many(keys)
         if not final and None in bodies:
             raise Vanished
         return [body or b"" for body in bodies]
+
+    def objects_at(self, position: Position) -> list[tuple[LogObject, bytes]]:
+        """Returns the base of a revision and the transactions after it, with their bodies; none if
+        they are not there as they were listed.
+
+        Requests: 1 LIST; 1 GET an object.
+        """
+        assert position.log is not None
+        listing = self.names_at(position.log.incarnation, position.revision)
+        try:
+            plan = plan_read(listing, position.revision)
+            base = plan.bases[0]
+            items = [*([base] if base else []), *plan.tail_after(base)]
+            return list(zip(items, self._bodies(items), strict=True))
+        except (Vanished, NotFoundError, CorruptError, ForkError):
+            return []
 
     def decode(
         self,

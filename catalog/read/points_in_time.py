@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 # --- Points in time as people write them ----------------------------------------------------------
 
 _FORMS: Final = (
-    "Give a time with its zone (2013-06-30T00:00Z), a token (ll1-...), or revisions (EWR=3,JFK=2)"
+    "Give a time with its zone (2013-06-30T00:00Z), a token (ll1-...), a tag (@name), or revisions "
+    "(EWR=3,JFK=2)"
 )
 
 
@@ -43,14 +44,15 @@ def point_in_time(text: str) -> dt.datetime | str | dict[str, int]:
     """The point in time that a text names.
 
     Returns:
-        An aware time, a token (checked when it is used), or revisions by writer.
+        An aware time, a token or the @name of a tag (both are checked when they are used), or
+        revisions by writer.
 
     Raises:
         NaiveTime: A time without a zone, or a date alone.
         UsageError: Nothing of these.
     """
     text = text.strip()
-    if text.startswith("ll1-"):
+    if text.startswith(("ll1-", "@")):
         return text
     if "=" in text:
         return _revisions(text)
@@ -99,11 +101,15 @@ def cut_of(database: str, states: Iterable[State]) -> Cut:
     return Cut(database, positions)
 
 
-def state_at(log: LogReader, position: Position) -> State:
+def state_at(log: LogReader, position: Position, listing: Listing | None = None) -> State:
     """Returns the state of a log that a cut names. Raises `RevisionNotFound` or `SnapshotPruned` if
-    it isn't there or is another one, and as `LogReader.load`."""
+    it isn't there or is another one, and as `LogReader.load`.
+
+    Args:
+        listing: Of the names that lead to it; made here if not given.
+    """
     incarnation = position.log.incarnation if position.log else 0
-    state = log.load(position.revision, incarnation=incarnation)
+    state = log.load(position.revision, listing, incarnation)
     _check_position(state, position)
     return state
 

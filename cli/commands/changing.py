@@ -188,7 +188,7 @@ lakelog restore ./catalog weather hourly --to EWR=3 --writer EWR --execute
             "--to",
             "POINT",
             "the point in time, as for --as-of: a time with its zone (2013-06-30T00:00Z), a "
-            "token (ll1-...), or a revision for each writer (EWR=3,JFK=2)",
+            "token (ll1-...), a tag (@name), or a revision for each writer (EWR=3,JFK=2)",
             type=options.point,
             required=True,
         ),

@@ -100,6 +100,7 @@ def _selection(args: argparse.Namespace) -> dict[str, Any]:
         "tables": args.table,
         "columns": args.columns,
         "where": args.where,
+        "as_of": args.as_of,
         "history": not args.no_history,
     }
 
@@ -225,6 +226,7 @@ lakelog replicate s3://lake/catalog ./copy --writer EWR --no-history
 lakelog replicate ./catalog s3://lake/copy --follow --every 30
 lakelog replicate s3://lake/catalog s3://lake/copy --engine spark --spark spark.master=yarn
 lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where "temp > 90"
+lakelog replicate ./catalog ./mart --database weather --table hourly --as-of @prod
 """,
     (
         *options.CATALOG,
@@ -243,6 +245,12 @@ lakelog replicate ./catalog ./warm --table hourly --columns origin,temp --where 
             "-c --columns", "A,B,C", "with one --table: only these columns", type=options.names
         ),
         options.where("with one --table: only rows that meet it"),
+        options.argument(
+            "--as-of",
+            "POINT",
+            "with --table: the point in time that is copied, such as @prod (default: the newest)",
+            type=options.point,
+        ),
         options.flag(
             "--no-history",
             "a log that is new to the replica begins with the source's newest checkpoint instead "

@@ -12,8 +12,9 @@ import pytest
 SURFACE = {
     "Catalog": {
         "ambient", "changes", "check", "checkpoint", "compact", "databases", "delete", "drop",
-        "evolve", "gc", "history", "margins", "prune", "remove", "repair", "restore", "snapshot",
-        "store", "update", "url", "wide", "writer", "writers",
+        "evolve", "find_tag", "gc", "history", "margins", "prune", "publish", "published", "remove",
+        "repair", "restore", "snapshot", "store", "tag", "tags", "untag", "update", "url", "wide",
+        "writer", "writers",
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "diff", "explain", "file_list",

@@ -170,16 +170,29 @@ def deletions_of_others_are_reported() -> Any:
 
 
 @plant("tests/gc/test_gc_prune_doubt.py")
-def refs_are_overlooked() -> Any:
-    """Only a folder below `_refs/` stops prune and gc, a file doesn't."""
-    from lakelog.gc import context
-    from lakelog.plans import refuse_refs
+def unknown_refs_are_overlooked() -> Any:
+    """Prune passes over objects below `_refs/` that it doesn't know."""
+    from lakelog.catalog.refs import refs
 
-    def refuse(store: Any) -> None:
-        if store.list_folders("_refs/"):
-            refuse_refs(store)
+    real = refs.parse_ref_key
+    nothing = refs.parse_ref_key("_refs/none/999999999998-1.ref")
+    return mock.patch.object(refs, "parse_ref_key", lambda key: real(key) or nothing)
 
-    return mock.patch.object(context, "refuse_refs", refuse)
+
+@plant("tests/gc/test_gc_prune_refs.py")
+def a_late_tag_is_not_refused() -> Any:
+    """A tag is made of what a prune, which has read the names before, deletes."""
+    from lakelog.catalog.refs import refs
+
+    return mock.patch.object(refs, "beginnings", return_value={})
+
+
+@plant("tests/gc/test_gc_prune_refs.py")
+def prune_reads_the_names_only_for_its_plan() -> Any:
+    """A tag that is made after the plan is lost."""
+    from lakelog.gc import prune
+
+    return mock.patch.object(prune, "_refuse_pinned")
 
 
 @plant("tests/gc/test_gc_proof.py")

@@ -64,6 +64,7 @@ def test_what_there_is(spark, lake):
 def test_points_in_time(spark, lake):
     token = lake.snapshot("weather").token
     half = lake.snapshot("weather", {"oslo": 1}).token
+    lake.tag("half", half)
     commit(lake, {"hour": [99], "temp": [9.5]})
     count = "SELECT count(*) FROM lake.weather.hourly"
     now = dt.datetime.now(dt.UTC).isoformat()
@@ -71,6 +72,7 @@ def test_points_in_time(spark, lake):
         "": 7,
         f"VERSION AS OF '{token}'": 6,
         f"VERSION AS OF '{half}'": 2,
+        "VERSION AS OF '@half'": 2,
         "VERSION AS OF 'oslo=3,rome=0'": 5,
         f"TIMESTAMP AS OF '{now}'": 7,
         f"VERSION AS OF '{now}'": 7,
@@ -79,8 +81,13 @@ def test_points_in_time(spark, lake):
     both = f"SELECT now.hour FROM lake.weather.hourly now LEFT ANTI JOIN lake.weather.hourly \
         VERSION AS OF '{token}' AS before ON now.hour = before.hour"
     assert rows_of(spark, both) == [(99,)]
-    lakelog.spark.attach(spark, "lake", lake.url, as_of=half)  # in the place of the other one
-    assert rows_of(spark, count) == [(2,)]
+    for point in (half, "@half"):
+        lakelog.spark.attach(spark, "lake", lake.url, as_of=point)  # in the place of the other one
+        assert rows_of(spark, count) == [(2,)]
+    read = lakelog.spark.read(spark, lake.url, "weather", "hourly", as_of="@half")
+    assert read.count() == 2
+    changed = lakelog.spark.changes(spark, lake.url, "weather", "hourly", since="@half")
+    assert changed.count() == 5
 
 
 @pytest.mark.parametrize(
