@@ -237,7 +237,7 @@ def plan_rebuild(
         NotFoundError: There is neither a log nor a data file.
         UsageError: An excluded id that is no unproven transaction's, an included one of which the
             plan leaves no file out, or the last incarnation is in use.
-        UnsupportedFeature: A later version wrote the log, or the catalog has refs.
+        UnsupportedFeature: A later version wrote the log.
         StorageError: The store failed.
     Requests: 3 LIST, as reading the newest state of this one log, and 2 GET for each transaction;
         1 or 2 GET for each data file that it has not live.
