@@ -296,6 +296,10 @@ class RefMoved(ConflictError):
     """A tag, a published cut or a lease was changed by somebody else meanwhile."""
 
 
+class MaintenanceRunning(ConflictError):
+    """Another job of maintenance has the lease."""
+
+
 class ReplicaDiverged(ConflictError):
     """The destination of a replication holds a log that is no copy of the source's: somebody wrote
     there, or to a source that was set back."""

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 # --- Where the files are stored -------------------------------------------------------------------
 
 _OF_A_LOG: Final = ("data", "transactions", "segments", "mirror")
-_SCRATCH: Final = ("_tmp", "_refs")
+_SCRATCH: Final = ("_tmp", "_refs", "_maintenance")
 
 
 @dataclass(frozen=True, slots=True)
