@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -26,8 +26,8 @@ from ..catalog.format.names import (
     check_path,
     data_path,
     deletes_path,
-    parse_data_file,
     parse_deletes_file,
+    parse_own_file,
 )
 from ..catalog.format.objects import OPERATIONS
 from ..catalog.format.path_column import fold
@@ -39,10 +39,8 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Collection, Iterable
 
-    from ..catalog.data.footers.parse import ParsedFooter
     from ..catalog.format.schema import EncodedSchema
     from ..catalog.parallel import Engine
-    from ..catalog.wire import lakelog_transaction_pb2 as wire
     from ..plans import Progress
     from ..store import ObjectInfo, Store, WideStore
 
@@ -169,7 +167,6 @@ def scan_data(
         live: Paths of live files of the base.
     Raises:
         StorageError: The store failed.
-        UnsupportedFeature: A later version wrote a deletion vector.
     Requests: 1 LIST per 1,000 objects on S3, 1 or 2 GET a file, 1 a deletion vector's object; 1
         HEAD for each that the store shows in another spelling.
     """
@@ -177,89 +174,118 @@ def scan_data(
     listed = list_data(store, writer, database)
     scan = Scan(data_digest(listed), {info.key[len(folder) :]: info.size_bytes for info in listed})
     scan.newest_us = max((_micros(info.modified_at) for info in listed), default=0)
-    missing = [path for path in live if path.startswith("data/") and path not in scan.sizes]
-    shown = {fold(path): path for path in scan.sizes if path not in live} if missing else {}
-    adopt = partial(_adopt, store, folder, scan)
-    known = {*live, *(other for path in missing if (other := adopt(path, shown.get(fold(path)))))}
-    wanted = [info for info in listed if info.key[len(folder) :] not in known]
-    reading = engine.each(_reader, (store,), wanted, len(wanted))
-    with contextlib.closing(reading) as read:
-        for done, item in enumerate(read, 1):
-            path = item.info.key[len(folder) :]
-            with contextlib.suppress(InvalidName, InvalidPath):
-                own = path if item.meta is None else _own_path(item.meta, path)
-                path = own if fold(own) == fold(path) and adopt(own, path) else path
-            _sort_in(scan, path, item, _MAX_REVISION if top < 0 else top + _FAR_ABOVE)
+    wanted = [info for info in listed if info.key[len(folder) :] not in live]
+    prepare = partial(_looker, folder, _MAX_REVISION if top < 0 else top + _FAR_ABOVE)
+    with contextlib.closing(engine.each(prepare, (store,), wanted, len(wanted))) as found:
+        for done, (info, (file, schema)) in enumerate(zip(wanted, found, strict=True), 1):
+            scan.sizes[file.path] = scan.sizes.pop(info.key[len(folder) :])
+            if isinstance(file, LeftOut):
+                scan.left_out.append(file)
+            elif file.path not in live:
+                scan.own.append(file)
+            if schema is not None and isinstance(file, OwnFile):
+                scan.schemas[file.table, file.fingerprint] = schema
             if progress is not None:
                 progress(done, len(wanted), "footers read")
     return scan
 
 
-def _adopt(store: Store, folder: str, scan: Scan, path: str, other: str | None) -> str:
-    """Returns `other`, if the store has a path and shows it in this other spelling; the object then
-    counts under the path.
+# --- One file -------------------------------------------------------------------------------------
 
-    Requests: none, or 1 HEAD.
-    """
-    if not other or path in scan.sizes or not is_there(store, folder + path):
-        return ""
-    scan.sizes[path] = scan.sizes.pop(other)
-    return other
+_Look = tuple[OwnFile | LeftOut, "EncodedSchema | None"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What reading one object gave."""
-
-    info: ObjectInfo
-    meta: FooterMetadata | None = None
-    parsed: ParsedFooter | None = None
-    vectors: tuple[wire.RowDeletes, ...] = ()
-    problem: str = ""
-
-
-def _reader(store: Store) -> Callable[[ObjectInfo], _Read]:
-    return partial(_read, store)
-
-
-def _read(store: Store, info: ObjectInfo) -> _Read:
-    name = info.key.rsplit("/", 1)[-1]
-    try:
-        if parse_deletes_file(name) is not None:
-            meta, message = decode_deletes(store.get(info.key), info.key)
-            return _Read(info, meta, None, tuple(message.files))
-        if parse_data_file(name) is None and not name.endswith(".parquet"):
-            return _Read(info, problem="it is no Parquet file by its name")
-        parsed = read_footer(store, info.key, info.size_bytes)
-    except InvalidParquet as error:
-        return _Read(info, problem=str(error.__cause__ or error.message))
-    except ObjectNotFound:
-        return _Read(info, problem="it was there when the files were listed and is gone now")
-    except CorruptError as error:
-        return _Read(info, problem=error.message)
-    if parsed.meta is None:
-        return _Read(info, problem=parsed.problem or "lakelog did not write it")
-    return _Read(info, parsed.meta, parsed, (), parsed.problem)
-
-
-def _sort_in(scan: Scan, path: str, item: _Read, highest: int) -> None:
-    """Sorts what was read of a file in.
+def _looker(folder: str, highest: int, store: Store) -> Callable[[ObjectInfo], _Look]:
+    """Returns what looks at one file.
 
     Args:
-        highest: Of all revisions that one may have been begun on.
+        folder: Of the log.
+        highest: Of all revisions that a transaction may have been begun on.
     """
-    meta = item.meta
-    problem = item.problem if meta is None else item.problem or _misplaced(path, meta, highest)
-    if problem or meta is None:
-        name = parse_data_file(path) or parse_deletes_file(path)
-        own_id = name.transaction_id.hex() if name is not None else ""
-        kind: LeftOutKind = "stray" if name is None else "damaged"
-        scan.left_out.append(LeftOut(path, item.info.size_bytes, 0, kind, problem, own_id))
-        return
-    scan.own.append(_own(path, item, meta))
-    if item.parsed is not None:
-        fingerprint = item.parsed.facts.schema_fingerprint
-        scan.schemas[meta.table, fingerprint] = encode_schema(item.parsed.schema)
+    return partial(_look, store, folder, highest)
+
+
+def _look(store: Store, folder: str, highest: int, info: ObjectInfo) -> _Look:
+    path = info.key[len(folder) :]
+    name = parse_own_file(path)
+    try:
+        if name is None and not path.endswith(".parquet"):
+            raise CorruptError("it is no Parquet file by its name")
+        return _own(store, folder, highest, info)
+    except InvalidParquet as error:
+        problem = str(error.__cause__ or error.message)
+    except ObjectNotFound:
+        problem = "it was there when the files were listed and is gone now"
+    except CorruptError as error:
+        problem = error.message
+    except (InvalidName, InvalidPath) as error:
+        problem = f"its lakelog metadata can't be true: {error.message}"
+    kind, own_id = ("stray", "") if name is None else ("damaged", name.transaction_id.hex())
+    return LeftOut(path, info.size_bytes, 0, kind, problem, own_id), None  # type: ignore[arg-type]
+
+
+def _own(store: Store, folder: str, highest: int, info: ObjectInfo) -> tuple[OwnFile, Any]:
+    """Reads a file of lakelog's own: one that lies where its footer says.
+
+    Raises:
+        InvalidParquet, CorruptError: It is none, or is damaged.
+        InvalidName, InvalidPath: It names what can't be.
+    """
+    path, vectors, parsed = info.key[len(folder) :], (), None
+    is_vectors = parse_deletes_file(path) is not None
+    if is_vectors:
+        meta, message = decode_deletes(store.get(info.key), info.key)
+        vectors = tuple(message.files)
+    else:
+        parsed = read_footer(store, info.key, info.size_bytes)
+        if parsed.meta is None or parsed.problem:
+            raise CorruptError(parsed.problem or "lakelog did not write it")
+        meta = parsed.meta
+    _check_ranges(meta, highest)
+    names = meta.table, meta.epoch, meta.transaction_id, meta.number
+    own = deletes_path(*names) if is_vectors else data_path(meta.partition, *names)
+    for _, replaced in meta.replaces:
+        check_path(replaced)
+    # A store may show a name in another spelling than that which it was written under.
+    if own != path and not (fold(own) == fold(path) and is_there(store, folder + own)):
+        raise CorruptError(f"it is a copy: its footer says {own}")
+    said = {one.name: getattr(meta, one.name) for one in fields(FooterMetadata)}
+    said |= {"schema": _NO_SCHEMA, "path": own, "size_bytes": info.size_bytes}
+    for one in vectors:
+        one.object = own
+    if parsed is None:
+        return OwnFile(**said, vectors=tuple(one.SerializeToString() for one in vectors)), None
+    facts = parsed.facts
+    facts.path, facts.table, facts.partition = own, meta.table, meta.partition
+    facts.first_clock, facts.last_clock = meta.first_clock, meta.last_clock
+    tell_floats(facts, meta.floats)
+    said |= {"row_count": facts.row_count, "fingerprint": facts.schema_fingerprint}
+    return OwnFile(**said, add=facts.SerializeToString()), encode_schema(parsed.schema)
+
+
+def _check_ranges(meta: FooterMetadata, highest: int) -> None:
+    """Raises `CorruptError` if a number of a footer can't be."""
+    clocks = (meta.first_clock, meta.last_clock)
+    for name, good in (
+        ("epoch", 1 <= meta.epoch < MAX_FILE_EPOCH),
+        ("base revision", -1 <= meta.base_revision <= highest),
+        ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
+        ("base transaction", len(meta.base_transaction_id) in {0, 16}),
+        ("number", meta.number >= 0),
+        ("task", -1 <= meta.task < _MAX_VERSION and 0 <= meta.attempt < _MAX_VERSION),
+        ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
+        ("application version", 0 <= meta.app_version < _MAX_VERSION),
+        ("operation", meta.operation in OPERATIONS),
+    ):
+        if not good:
+            raise CorruptError(f"its lakelog metadata can't be true: its {name} is out of range")
+
+
+def _micros(at: dt.datetime | None) -> int:
+    return 0 if at is None else int(at.timestamp() * 1_000_000)
+
+
+# --- Whose files they are -------------------------------------------------------------------------
 
 
 def keep_own(scan: Scan, writer: str, database: str, log_id: bytes) -> bytes:
@@ -292,65 +318,3 @@ def keep_own(scan: Scan, writer: str, database: str, log_id: bytes) -> bytes:
 def _age(one: OwnFile) -> tuple[int, bool, int, int, int, bytes]:
     begun = one.base_revision >= 0
     return one.incarnation, begun, one.epoch, one.base_revision, one.last_clock, one.transaction_id
-
-
-def _own(path: str, item: _Read, meta: FooterMetadata) -> OwnFile:
-    said = {one.name: getattr(meta, one.name) for one in fields(FooterMetadata)}
-    said |= {"schema": _NO_SCHEMA, "path": path, "size_bytes": item.info.size_bytes}
-    for one in item.vectors:
-        one.object = path
-    if item.parsed is None:
-        return OwnFile(**said, vectors=tuple(one.SerializeToString() for one in item.vectors))
-    facts = item.parsed.facts
-    facts.path, facts.table, facts.partition = path, meta.table, meta.partition
-    facts.first_clock, facts.last_clock = meta.first_clock, meta.last_clock
-    tell_floats(facts, meta.floats)
-    add, fingerprint = facts.SerializeToString(), facts.schema_fingerprint
-    return OwnFile(**said, row_count=facts.row_count, fingerprint=fingerprint, add=add)
-
-
-def _misplaced(path: str, meta: FooterMetadata, highest: int) -> str:
-    """Returns why a file isn't what its footer says, or nothing that a log may hold; else ""."""
-    problem = _out_of_range(meta, highest)
-    if problem:
-        return f"its lakelog metadata can't be true: {problem}"
-    try:
-        own = _own_path(meta, path)
-        for _, replaced in meta.replaces:
-            check_path(replaced)
-    except (InvalidName, InvalidPath) as error:
-        return f"its lakelog metadata can't be true: {error.message}"
-    return "" if path == own else f"it is a copy: its footer says {own}"
-
-
-def _own_path(meta: FooterMetadata, path: str) -> str:
-    """Returns where a file says that it lies.
-
-    Raises:
-        InvalidName, InvalidPath: It names what can't be.
-    """
-    if parse_deletes_file(path) is not None:
-        return deletes_path(meta.table, meta.epoch, meta.transaction_id, meta.number)
-    return data_path(meta.partition, meta.table, meta.epoch, meta.transaction_id, meta.number)
-
-
-def _out_of_range(meta: FooterMetadata, highest: int) -> str:
-    clocks = (meta.first_clock, meta.last_clock)
-    for name, good in (
-        ("epoch", 1 <= meta.epoch < MAX_FILE_EPOCH),
-        ("base revision", -1 <= meta.base_revision <= highest),
-        ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
-        ("base transaction", len(meta.base_transaction_id) in {0, 16}),
-        ("number", meta.number >= 0),
-        ("task", -1 <= meta.task < _MAX_VERSION and 0 <= meta.attempt < _MAX_VERSION),
-        ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
-        ("application version", 0 <= meta.app_version < _MAX_VERSION),
-        ("operation", meta.operation in OPERATIONS),
-    ):
-        if not good:
-            return f"its {name} is out of range"
-    return ""
-
-
-def _micros(at: dt.datetime | None) -> int:
-    return 0 if at is None else int(at.timestamp() * 1_000_000)

@@ -102,9 +102,9 @@ def the_switch_is_not_copied() -> Any:
     return mock.patch.object(execute, "copy_checkpoint")
 
 
-@plant(EXECUTE + "::test_a_live_file_that_a_store_shows_in_another_spelling_is_not_opened")
+@plant(EXECUTE + "::test_a_live_file_that_a_store_shows_in_another_spelling")
 def paths_are_spelled_as_shown() -> Any:
     """A rebuild takes the spelling of a folder that the store shows for the log's."""
     from lakelog.rebuild import scan
 
-    return mock.patch.object(scan, "_adopt", return_value="")
+    return mock.patch.object(scan, "is_there", return_value=False)
