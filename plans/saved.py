@@ -170,5 +170,5 @@ def _time(value: Any, where: str) -> dt.datetime:
 
 def _bad(problem: str) -> UsageError:
     return UsageError(
-        f"This is not a plan of lakelog: {problem}", hint="Make a new plan and save it again"
+        f"This is no saved plan or report of lakelog: {problem}", hint="Make it again and save it"
     )

@@ -165,10 +165,8 @@ def logs_to_check(
         if _FOLDERS.intersection(store.list_folders(base_folder(owner, name)))
     ]
     if not found:
-        asked = {"writer": writer, "database": database}
-        what = " ".join(f"{kind} {name!r}" for kind, name in asked.items() if name is not None)
         raise DatabaseNotFound(
-            f"{catalog.url} has no log of {what or 'any writer'}",
+            f"{catalog.url} has no log of {writer or 'any writer'} in {database or 'any database'}",
             key=database or writer,
             hint="`lakelog databases` lists the databases with their writers",
         )
@@ -307,23 +305,42 @@ class _LogCheck:
         return True
 
     def _check_newest(self, items: list[LogObject], names: Names) -> None:
-        """Replays the incarnation in use from the beginning of what is retained."""
+        """Follows the incarnation in use from the beginning of what is retained, and compares its
+        checkpoints."""
         self._read_history()
         transactions: dict[int, dict[str, Pair]] = {}
         for item, key, pair in self._transactions(items):
             transactions.setdefault(item.revision, {})[key] = pair
-        checkpoints: dict[int, State | None] = {}
         bases = [item for item in items if item.kind == "checkpoint"]
-        first = min((item.revision for item in bases), default=0)
+        lowest = min((item.revision for item in bases), default=0)
+        checkpoints: dict[int, State | None] = {}
         for item in bases:
             # What the log begins with must have its copy, and nothing below it computes it again.
-            is_first = item.revision == first and 0 not in transactions
+            is_first = item.revision == lowest and 0 not in transactions
             remedy: Remedy = "rebuild" if is_first else "checkpoint"
             needed = is_first or MIRROR in names[item]
             state = self._read_checkpoint(item, remedy, needed=needed)
             checkpoints.setdefault(item.revision, state)
         head = max((item.revision for item in items if LOG in names[item]), default=-1)
-        self._replay(transactions, checkpoints, head)
+        revisions = [item.revision for item in items]
+        first, last = min(revisions, default=0), max(revisions, default=-1)
+        state = None
+        if first == 0 and 0 in transactions:
+            state = read_whole(empty_state(self.log.writer, self.log.database))
+        elif transactions and min(checkpoints, default=last + 1) > first:
+            problem = f"The checkpoint that revision {first} follows is missing in both places"
+            self.report("error", f"{self.log.folder}*.checkpoint", problem, "rebuild", first)
+        for revision in range(first, last + 1):
+            pairs = transactions.get(revision, {})
+            if pairs or revision > first:  # else the chain begins with this checkpoint
+                state = self._step(state, pairs, revision, head)
+            base = checkpoints.get(revision)
+            if base is not None and state is not None:
+                self._compare(state, base)
+            elif base is not None:  # the chain begins here, or goes on here
+                self._note_state(base)
+                state = base.copy()
+        self.head = state if state is not None and state.revision == last else None
 
     def _read_checkpoint(self, item: LogObject, remedy: Remedy, *, needed: bool) -> State | None:
         """Reads a checkpoint with its segments in the log and, where it must, in the mirror. A
@@ -362,35 +379,6 @@ class _LogCheck:
         if all(finding.object != key for finding in self.findings):
             severity: Severity = "warning" if remedy == "checkpoint" else "error"
             self.report(severity, key, error.message, remedy, revision)
-
-    def _replay(
-        self,
-        transactions: dict[int, dict[str, Pair]],
-        checkpoints: dict[int, State | None],
-        head: int,
-    ) -> None:
-        """Follows the chain from the beginning of what is retained, and compares checkpoints."""
-        revisions = [*transactions, *checkpoints]
-        first, last = min(revisions, default=0), max(revisions, default=-1)
-        state: State | None = None
-        if first == 0 and 0 in transactions:
-            state = read_whole(empty_state(self.log.writer, self.log.database))
-        elif transactions and min(checkpoints, default=last + 1) > first:
-            problem = f"The checkpoint that revision {first} follows is missing in both places"
-            self.report("error", f"{self.log.folder}*.checkpoint", problem, "rebuild", first)
-        for revision in range(first, last + 1):
-            pairs = transactions.get(revision, {})
-            if pairs or revision > first:
-                state = self._step(state, pairs, revision, head)
-            else:
-                state = None  # the chain begins with this checkpoint
-            base = checkpoints.get(revision)
-            if base is not None and state is not None:
-                self._compare(state, base)
-            elif base is not None:  # the chain begins here, or goes on here
-                self._note_state(base)
-                state = base.copy()
-        self.head = state if state is not None and state.revision == last else None
 
     def _step(
         self, state: State | None, pairs: dict[str, Pair], revision: int, head: int

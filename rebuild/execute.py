@@ -32,19 +32,15 @@ from ..catalog.format.names import (
     mirror_key,
     mirror_log_folder,
     parse_log_object,
-    successor_uuid,
 )
-from ..catalog.format.objects import encode_transaction, read_seal
+from ..catalog.format.objects import StandingSeal, encode_seal, read_seal
 from ..catalog.log.checkpoint import encode_state
 from ..catalog.parallel import AT_ONCE, each_in_parallel, parallel
 from ..catalog.read.log_reader import LogReader
-from ..catalog.wire import lakelog_transaction_pb2 as wire
 from ..errors import (
     CorruptError,
-    CorruptObject,
     LostTail,
     ObjectExists,
-    ObjectNotFound,
     PlanOutdated,
     StorageError,
     UsageError,
@@ -52,7 +48,6 @@ from ..errors import (
 from ..plans import check_source, open_source
 from ..store import probe
 from .build import opening_state
-from .old_log import live_files_of
 from .plan import survey
 from .scan import data_digest, list_data
 
@@ -60,7 +55,6 @@ if TYPE_CHECKING:
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
     from ..catalog.log.checkpoint import EncodedCheckpoint
-    from ..catalog.log.state import State
     from ..catalog.parallel import Engine
     from ..plans import Progress, Source
     from ..store import Store
@@ -127,15 +121,18 @@ def execute_rebuild(
     _refuse_other_opening(log, plan, encoded)
     _complete_mirror(log, found, exclusive=exclusive)
     _seal(log, found, at_once, exclusive=exclusive)
-    _put_segments(log, state, encoded, at_once, progress)
+    put_segments(log, encoded, exclusive=False)
+    pieces = [[piece] for piece in encoded.pieces if piece.inline is None]
+    for _ in each_in_parallel(partial(log.read_pieces, log=state.log), pieces, at_once=at_once):
+        pass  # they are let go
     if data_digest(list_data(store, plan.writer, plan.database)) != found.scan.digest:
         raise _outdated(plan, "The data folder")
     _refuse_other_opening(log, plan, encoded)
-    if not _put_once(store, log.folder + encoded.name, encoded.body, exclusive=exclusive):
-        raise _another_was_first(plan, log.folder + encoded.name)
+    key = log.folder + encoded.name
+    if _put_once(store, key, encoded.body, exclusive=exclusive) != encoded.body:
+        raise _another_was_first(plan, key)
     item = LogObject(plan.incarnation, state.revision, state.uuid[:4].hex(), "checkpoint")
     copy_checkpoint(log, item, exclusive=exclusive)
-    _read_back(log, state)
     counts = encoded.decoded.message.counts
     return RebuildInfo(
         incarnation=plan.incarnation,
@@ -143,7 +140,7 @@ def execute_rebuild(
         files=counts.files,
         rows=counts.rows,
         size_bytes=counts.bytes,
-        checkpoint_key=log.folder + encoded.name,
+        checkpoint_key=key,
         seal_key=log.folder + seal_name(found.seal, found.seal.at),
     )
 
@@ -232,17 +229,19 @@ def _take(log: LogReader, found: Survey, at: SlotName, *, exclusive: bool) -> No
     Raises:
         PlanOutdated: Somebody has committed under this name, or another rebuild sealed it.
     """
-    key, body = log.folder + seal_name(found.seal, at), seal_body(found.seal, found.plan, at)
-    if not _put_once(log.store, key, body, exclusive=exclusive):
-        there = log.store.get_many([key])[0]
-        try:
-            other = read_seal(there or b"", key)
-        except CorruptError:
-            other = None
-        if there is None or other is None or other.rebuild_id.hex() != found.plan.rebuild_id:
-            raise _outdated(found.plan, "The log")
-        body = there
-    _put_once(log.store, mirror_key(key), body, exclusive=exclusive)
+    planned, plan = found.seal, found.plan
+    key, seal = log.folder + seal_name(planned, at), None
+    standing = StandingSeal(
+        planned.log, *at, bytes.fromhex(plan.rebuild_id), plan.incarnation, planned.epoch
+    )
+    at_us = max(planned.after_us + 1, int(plan.made_at.timestamp() * 1_000_000))
+    body = encode_seal(standing, planned.previous, at_us)
+    there = _put_once(log.store, key, body, exclusive=exclusive)
+    with contextlib.suppress(CorruptError):
+        seal = read_seal(there, key)
+    if seal is None or seal.rebuild_id.hex() != plan.rebuild_id:
+        raise _outdated(plan, "The log")
+    _put_once(log.store, mirror_key(key), there, exclusive=exclusive)
 
 
 def seal_name(seal: Seal, at: SlotName) -> str:
@@ -250,73 +249,15 @@ def seal_name(seal: Seal, at: SlotName) -> str:
     return LogObject(seal.log.incarnation, at.revision, at.uuid[:4].hex(), "transaction").name
 
 
-def seal_body(seal: Seal, plan: RebuildPlan, at: SlotName) -> bytes:
-    """Returns the bytes of a seal: the same for each execution of a plan."""
-    rebuild_id, is_first = bytes.fromhex(plan.rebuild_id), at.revision == 0
-    sealed = wire.Seal(next_incarnation=plan.incarnation, rebuild_id=rebuild_id)
-    member = wire.Member(transaction_id=rebuild_id, operation="maintenance", action_count=1)
-    message = wire.Transaction(
-        revision=at.revision,
-        uuid=at.uuid,
-        previous_uuid=b"" if is_first else seal.previous_uuid,
-        previous_digest=b"" if is_first else seal.previous_digest,
-        epoch=seal.epoch,
-        actions=[wire.Action(seal=sealed)],
-        commit=wire.Commit(
-            members=[member],
-            committed_at_us=max(seal.after_us + 1, int(plan.made_at.timestamp() * 1_000_000)),
-            successor_uuid=successor_uuid(rebuild_id, at.revision),
-            slot_seed=rebuild_id,
-        ),
-    )
-    return encode_transaction(seal.log, message)[0]
+def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bytes:
+    """Puts an object where there is none; returns the bytes that are there now.
 
-
-# --- The new incarnation --------------------------------------------------------------------------
-
-
-def _put_segments(
-    log: LogReader,
-    state: State,
-    encoded: EncodedCheckpoint,
-    at_once: int,
-    progress: Progress | None,
-) -> None:
-    """Puts the segments, and reads back all that the checkpoint refers to."""
-    put_segments(log, encoded, exclusive=False)
-    pieces = [[piece] for piece in encoded.pieces if piece.inline is None]
-    read = partial(log.read_pieces, log=state.log)
-    for done, _ in enumerate(each_in_parallel(read, pieces, at_once=at_once), 1):
-        if progress is not None:
-            progress(done, len(pieces), "segments written")
-
-
-def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bool:
-    """Puts an object where there is none; returns whether it has these bytes now.
-
-    Requests: 1 PUT; 1 GET if it is there, or without put-if-absent.
+    Requests: 1 GET and 1 PUT.
     """
-    try:
-        if exclusive:
-            store.put(key, body, if_absent=True)
-            return True
-        there = store.get(key)
-    except ObjectExists:
-        return store.get(key) == body
-    except ObjectNotFound:
-        store.put(key, body)
-        return True
-    return there == body
-
-
-def _read_back(log: LogReader, state: State) -> None:
-    """Checks that the new incarnation reads as it was built."""
-    assert state.log is not None
-    found = log.load(state.revision, incarnation=state.log.incarnation)
-    is_same = found.digest == state.digest and found.log == state.log
-    if not is_same or live_files_of(found) != live_files_of(state):
-        raise CorruptObject(
-            f"What was written of the new log of {log.writer}/{log.database} reads otherwise",
-            key=log.folder,
-            hint="The old log is still beside it. Check the store with `lakelog doctor`",
-        )
+    there = store.get_many([key])[0]
+    if there is None:
+        try:
+            store.put(key, body, if_absent=exclusive)
+        except ObjectExists:
+            return store.get(key)
+    return body if there is None else there

@@ -115,11 +115,7 @@ class CheckReport:
         Raises:
             UsageError: The text is none.
         """
-        try:
-            return decode_plan(cls, text)
-        except UsageError as error:
-            problem = "This is no saved report of a check"
-            raise UsageError(problem, hint="Make it again") from error
+        return decode_plan(cls, text)
 
     def to_arrow(self) -> pa.Table:
         """Returns a row for each finding: severity, writer, database, object, problem, revision,
@@ -187,24 +183,23 @@ class RepairPlan:
     def describe(self) -> str:
         """Returns the plan as text: a line for each folder that objects are copied to, and for each
         other step."""
-        lines, copies = [], [step for step in self.steps if step.remedy == "copy"]
-        for folder in dict.fromkeys(step.object.rpartition("/")[0] for step in copies):
-            some = [step for step in copies if step.object.rpartition("/")[0] == folder]
-            number = "1 object" if len(some) == 1 else f"{len(some):,} objects"
-            source = some[0].other_copy.rpartition("/")[0]
-            name = some[0].object.rpartition("/")[2]
-            first = f"{'' if len(some) == 1 else 'the first: '}{name} {some[0].problem}"
-            lines.append(f"copy {number} from {source}/ to {folder}/ ({first})")
+        together: dict[str, list[Finding]] = {}
         for step in self.steps:
-            if step.remedy == "checkpoint":
-                text = f"compute the checkpoint {step.object} from the transactions below it"
-            elif step.remedy == "remove-file":
-                rows = step.rows or 0
-                lost = "1 row is lost" if rows == 1 else f"{rows:,} rows are lost"
-                text = f"remove {step.object} from table {step.table!r}: {lost}"
-            else:
+            folder = step.object.rpartition("/")[0] + "/"
+            together.setdefault(folder if step.remedy == "copy" else step.object, []).append(step)
+        lines = []
+        for where, steps in together.items():
+            one, number, rows = steps[0], len(steps), steps[0].rows or 0
+            if one.remedy == "copy":
+                source = one.other_copy.rpartition("/")[0]
+                what = f"copy {number:,} object{'s' * (number > 1)} from {source}/ to {where}"
+                lines.append(f"{what} (first {one.object.removeprefix(where)} {one.problem})")
                 continue
-            lines.append(f"{text} ({step.problem})")
+            what = f"compute the checkpoint {where} from the transactions below it"
+            if one.remedy == "remove-file":
+                lost = "1 row is lost" if rows == 1 else f"{rows:,} rows are lost"
+                what = f"remove {where} from table {one.table!r}: {lost}"
+            lines.append(f"{what} ({one.problem})")
         lines += [f"a repair can't help {one.object} ({one.problem})" for one in self.left]
         return "\n".join(lines) or "nothing to repair"
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..catalog.format.footer import MAX_FILE_EPOCH
 from ..catalog.format.names import (
     MAX_INCARNATION,
+    MAX_REVISION,
     first_slot_uuid,
     parse_log_object,
     parse_own_file,
@@ -32,7 +34,6 @@ from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_reader import LogReader
 from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
 from .copies import names_of, read_items
-from .scan import MAX_FILE_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,8 +63,8 @@ class OldLog:
         epoch: The highest of the objects that could be read.
         seals: Those that end this incarnation.
         doubts: What can't be read, in words.
-        rivals: Other transactions of revisions that the log has, by revision: of a fork, or of an
-            end that was lost and that writers went on without.
+        rivals: Other transactions of revisions that the log has: of a fork, or of an end that was
+            lost and that writers went on without.
         others: Names above it of a log that was lost before this one was begun: what is left of
             that one.
     """
@@ -76,7 +77,7 @@ class OldLog:
     epoch: int = 0
     seals: list[StandingSeal] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    rivals: dict[int, list[DecodedTransaction]] = field(default_factory=dict)
+    rivals: list[DecodedTransaction] = field(default_factory=list)
     others: set[LogObject] = field(default_factory=set)
 
     @property
@@ -116,8 +117,7 @@ class OldLog:
     @property
     def digests(self) -> list[bytes]:
         """Of the state, of the transactions above it that can be read, and of their rivals."""
-        found = [one for _, one in sorted(self.readable.items())]
-        found += [one for _, some in sorted(self.rivals.items()) for one in some]
+        found = sorted([*self.readable.values(), *self.rivals], key=lambda one: one.digest)
         return [self.state.digest, *(one.digest for one in found)]
 
     @property
@@ -160,9 +160,7 @@ def _newest_state(log: LogReader, incarnation: int, doubts: list[str]) -> State 
     """Returns the newest state of an incarnation of which every part can be read."""
     listing = log.names_of_both(incarnation)
     revisions = sorted({*listing.transactions, *listing.checkpoints}, reverse=True)
-    broken = (
-        max(revisions, default=0) + 1
-    )  # nothing from here on is readable that builds on what is below
+    broken = MAX_REVISION  # nothing from here on is readable that builds on what is below
     for target in revisions:
         if target >= broken and target not in listing.checkpoints:
             continue
@@ -209,31 +207,29 @@ def _take_objects(log: LogReader, old: OldLog) -> None:
     rows = old.state.history.table()
     columns = (rows.column(name).to_pylist() for name in ("revision", "digest"))
     digests = dict(zip(*columns, strict=True))
-    items = sorted(
-        (
-            item
-            for item in old.names
-            if item.incarnation >= low
-            and (item.revision > old.state.revision or item.revision in digests)
-            and (item.revision > old.state.revision or item.kind == "transaction")
-        ),
-        key=lambda item: (item.revision, item.incarnation, item.name),
-    )
+    newest = old.state.revision
+    items = [
+        item
+        for item in old.names
+        if item.incarnation >= low
+        and (item.revision > newest or (item.revision in digests and item.kind == "transaction"))
+    ]
+    items.sort(key=lambda item: (item.revision, item.incarnation, item.name))
     found: dict[int, list[DecodedTransaction]] = {}
     for item, pair in zip(items, read_items(log, old.names, items), strict=True):
         bodies = {copy.body: copy.decoded for copy in pair if copy.body is not None}
         for body, decoded in bodies.items():
             if _take(old, item, body, decoded, digests.get(item.revision)):
                 found.setdefault(item.revision, []).append(decoded)
-        if item.revision > old.state.revision and item.kind == "transaction" and not bodies:
+        if item.revision > newest and item.kind == "transaction" and not bodies:
             old.doubts.append(f"Neither copy of revision {item.revision} can be read")
     for revision in sorted(found, reverse=True):
         some = found[revision]
-        if revision > old.state.revision:
+        if revision > newest:
             old.readable[revision] = _chosen(some, old.readable.get(revision + 1))
             some.remove(old.readable[revision])
         if some:
-            old.rivals[revision] = some
+            old.rivals += some
             old.doubts.append(f"Revision {revision} has two transactions")
 
 
@@ -283,7 +279,7 @@ class Seal:
     Attributes:
         log: The present incarnation.
         at: The agreed name of the revision after the head, or as good a guess as can be made.
-        previous_uuid, previous_digest: Of the head; zero if it can't be read.
+        previous: Slot uuid and digest of the head; zero if it can't be read.
         epoch: The seal's.
         after_us: Commit time of the head; 0 if it can't be read.
         others: Further names that a living committer may still use.
@@ -291,8 +287,7 @@ class Seal:
 
     log: LogIdentity
     at: SlotName
-    previous_uuid: bytes
-    previous_digest: bytes
+    previous: tuple[bytes, bytes]
     epoch: int
     after_us: int
     others: tuple[SlotName, ...]
@@ -308,7 +303,7 @@ def plan_seal(old: OldLog, scan: Scan, log: LogIdentity) -> Seal:
     epochs = [one.epoch for one in names if one is not None and one.epoch < MAX_FILE_EPOCH]
     epoch = max([old.epoch + 1, *epochs]) if old.seal is None else old.seal.epoch
     others = _promised(scan.own, old, at, log.incarnation)
-    return Seal(log, at, uuid, digest, epoch, at_us, others)
+    return Seal(log, at, (uuid, digest), epoch, at_us, others)
 
 
 def _agreed_name(old: OldLog, writer: str, database: str, incarnation: int) -> SlotName:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id
-from ..catalog.log.part import Part, added_files, batch_parts
+from ..catalog.log.part import Part, batch_parts
 from ..catalog.parallel import AT_ONCE, Embedded, parallel
 from ..errors import NotFoundError, StorageError, UsageError
 from ..plans import Effect, Field, Group, Source, as_text, open_source
@@ -285,15 +285,11 @@ def survey(
             key=f"{base_folder(writer, database)}data/",
             hint="Check URL, writer and database",
         )
-    excluded = {_id_of(text) for text in exclude}
+    ids = {file.transaction_id for file in scan.own}
+    excluded = {one for one in ids if one.hex() in exclude}
+    included = frozenset(one for one in ids - excluded if one.hex() in include)
     readable = {revision: _readable(found) for revision, found in old.readable.items()}
-    rivals = {
-        one: revision
-        for revision, others in old.rivals.items()
-        for found in others
-        for one in found.transaction_ids
-    }
-    included = frozenset(_id_of(text) for text in include) - excluded
+    rivals = {one: of.message.revision for of in old.rivals for one in of.transaction_ids}
     base = _base(old.state, live, scan)
     decision = decide(base, readable, scan.own, scan.sizes, excluded, rivals, included)
     _check_asked(exclude, include, decision)
@@ -348,29 +344,21 @@ def _readable(found: DecodedTransaction) -> Readable:
     return Readable(found.transaction_ids, found.message.epoch, *named, versions)
 
 
-def _id_of(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return b""
-
-
 def _check_asked(exclude: Collection[str], include: Collection[str], decision: Decision) -> None:
     """Refuses ids that choose nothing, and such of transactions that are known to be committed."""
-    known = {one.attempt.transaction_id: one for one in decision.salvaged}
+    known = {one.attempt.transaction_id.hex(): one for one in decision.salvaged}
+    refused = {one.hex() for one in decision.refused}
     for text in exclude:
-        one = known.get(_id_of(text))
-        if one is not None or _id_of(text) not in decision.refused:
+        if text in known or text not in refused:
             raise UsageError(
-                f"No data file is of a lost transaction {text!r}"
-                if one is None
-                else f"Transaction {text} was committed: {one.why}",
+                f"Transaction {text} was committed: {known[text].why}"
+                if text in known
+                else f"No data file is of a lost transaction {text!r}",
                 key=text,
                 hint="Exclude ids that the plan calls unproven",
             )
     for text in include:
-        one = known.get(_id_of(text))
-        if one is None or one.why != INCLUDED:
+        if text not in known or known[text].why != INCLUDED:
             raise UsageError(
                 f"The plan leaves no file of a transaction {text!r} out",
                 key=text,
@@ -416,11 +404,6 @@ def _plan(  # noqa: PLR0917 - all that was found
     again: RebuildPlan | None,
 ) -> RebuildPlan:
     state = old.state
-    rows_of = dict(live) | {(one.table, one.path): one.row_count for one in scan.own}
-    for found in old.readable.values() if decision.gone else ():
-        for rows in added_files(found):
-            columns = [rows.column(name).to_pylist() for name in ("table", "path", "row_count")]
-            rows_of |= {(table, path): n for table, path, n in zip(*columns, strict=True)}
     counted = {one.attempt.transaction_id for one in decision.salvaged}
     bases = [one.base_revision + 1 for one in scan.own if one.transaction_id in counted]
     above = max([old.top, seal.at.revision, *(one.revision for one in seal.others), *bases])
@@ -432,13 +415,11 @@ def _plan(  # noqa: PLR0917 - all that was found
         made_at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + now
     left_out = [*scan.left_out, *_refused(scan, decision)]
     gone = "its table has it, and it is not in the store any more"
-    left_out += [LeftOut(n[1], 0, rows_of.get(n, 0), "gone", gone) for n in decision.gone]
+    left_out += [LeftOut(n[1], 0, live.get(n, 0), "gone", gone) for n in decision.gone]
     present = seal.log.incarnation
     if old.seal is None and present >= MAX_INCARNATION:
-        where = f"{state.writer}/{state.database}"
         raise UsageError(
-            f"{where} is in its last incarnation, {MAX_INCARNATION}",
-            key=where,
+            f"{state.writer}/{state.database} is in its last incarnation, {MAX_INCARNATION}",
             hint="Copy its data files to another writer, and add them there",
         )
     return RebuildPlan(
@@ -506,14 +487,11 @@ def _notes(old: OldLog, decision: Decision, live: Collection[FileName]) -> tuple
             "that lie elsewhere are not"
         )
     placeless = [one for one in decision.salvaged if one.revision is None]
-    for is_proven, what in (
-        (False, "nothing says whether it was committed: its rows come back"),
-        (
-            True,
-            "the revision is another one's, for the log lost its end, or forked: its rows come "
-            "back, and so do rows that it deleted",
-        ),
-    ):
+    unknown = "nothing says whether it was committed: its rows come back"
+    branch = (
+        "the revision is another one's, for the log lost its end, or forked: all rows come back"
+    )
+    for is_proven, what in ((False, unknown), (True, branch)):
         some = [one for one in placeless if one.is_proven is is_proven]
         if some:
             rows = count(sum(file.row_count for one in some for file in one.files), "row")
@@ -527,10 +505,6 @@ def _notes(old: OldLog, decision: Decision, live: Collection[FileName]) -> tuple
         )
     if any(one.attempt.first.app_id for one in decision.salvaged):
         found.append("A version of an application whose transaction is unproven can be run again")
-    if decision.gone:
-        found.append(
-            f"{count(len(decision.gone), 'live file')} is not in the store, and is live no longer"
-        )
     return tuple(found)
 
 

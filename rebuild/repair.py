@@ -106,11 +106,9 @@ def execute_repair(
 def _check_step(step: Finding) -> None:
     """Refuses keys that no repair writes: a saved report is data of unknown origin."""
     base = base_folder(step.writer, step.database)
-    folders = ("transactions/", "segments/", "mirror/transactions/", "mirror/segments/")
-    fits = step.remedy == "remove-file" or any(
-        step.object.startswith(base + folder) and "/" not in step.object[len(base + folder) :]
-        for folder in folders
-    )
+    folder, _, name = step.object.removeprefix(base).removeprefix("mirror/").partition("/")
+    is_log = step.object.startswith(base) and folder in {"transactions", "segments"}
+    fits = step.remedy == "remove-file" or (is_log and "/" not in name)
     if not fits or step.remedy not in _ORDER:
         raise UsageError(
             f"The plan names {step.object[:200]!r}, which no repair writes",

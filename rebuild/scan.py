@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from ..catalog.data.footers.read import read_footer
 from ..catalog.format.deletes import decode_deletes
-from ..catalog.format.footer import FooterMetadata
+from ..catalog.format.footer import MAX_BASE_REVISION, FooterMetadata, out_of_range
 from ..catalog.format.names import (
-    MAX_INCARNATION,
     base_folder,
     check_path,
     data_path,
@@ -46,11 +45,7 @@ if TYPE_CHECKING:
 
 FileName = tuple[str, str]  # table and path
 LeftOutKind = Literal["damaged", "stray", "uncommitted", "removed", "excluded", "gone"]
-MAX_FILE_EPOCH: Final = 1 << 61  # room is left for epochs above it
-_MAX_REVISION: Final = 100_000_000_000  # the same for revisions
 _FAR_ABOVE: Final = 100_000  # no footer is believed that names a base so far above the log
-_MAX_CLOCK: Final = 1 << 63
-_MAX_VERSION: Final = 1 << 62
 _NO_SCHEMA: Final = pa.schema([])
 
 
@@ -175,7 +170,7 @@ def scan_data(
     scan = Scan(data_digest(listed), {info.key[len(folder) :]: info.size_bytes for info in listed})
     scan.newest_us = max((_micros(info.modified_at) for info in listed), default=0)
     wanted = [info for info in listed if info.key[len(folder) :] not in live]
-    prepare = partial(_looker, folder, _MAX_REVISION if top < 0 else top + _FAR_ABOVE)
+    prepare = partial(_looker, folder, MAX_BASE_REVISION if top < 0 else top + _FAR_ABOVE)
     with contextlib.closing(engine.each(prepare, (store,), wanted, len(wanted))) as found:
         for done, (info, (file, schema)) in enumerate(zip(wanted, found, strict=True), 1):
             scan.sizes[file.path] = scan.sizes.pop(info.key[len(folder) :])
@@ -241,7 +236,10 @@ def _own(store: Store, folder: str, highest: int, info: ObjectInfo) -> tuple[Own
         if parsed.meta is None or parsed.problem:
             raise CorruptError(parsed.problem or "lakelog did not write it")
         meta = parsed.meta
-    _check_ranges(meta, highest)
+    wrong = out_of_range(meta) or ("" if meta.base_revision <= highest else "base revision")
+    wrong = wrong or ("" if meta.operation in OPERATIONS else "operation")
+    if wrong:
+        raise CorruptError(f"its lakelog metadata can't be true: its {wrong} is out of range")
     names = meta.table, meta.epoch, meta.transaction_id, meta.number
     own = deletes_path(*names) if is_vectors else data_path(meta.partition, *names)
     for _, replaced in meta.replaces:
@@ -261,24 +259,6 @@ def _own(store: Store, folder: str, highest: int, info: ObjectInfo) -> tuple[Own
     tell_floats(facts, meta.floats)
     said |= {"row_count": facts.row_count, "fingerprint": facts.schema_fingerprint}
     return OwnFile(**said, add=facts.SerializeToString()), encode_schema(parsed.schema)
-
-
-def _check_ranges(meta: FooterMetadata, highest: int) -> None:
-    """Raises `CorruptError` if a number of a footer can't be."""
-    clocks = (meta.first_clock, meta.last_clock)
-    for name, good in (
-        ("epoch", 1 <= meta.epoch < MAX_FILE_EPOCH),
-        ("base revision", -1 <= meta.base_revision <= highest),
-        ("incarnation", 1 <= meta.incarnation <= MAX_INCARNATION),
-        ("base transaction", len(meta.base_transaction_id) in {0, 16}),
-        ("number", meta.number >= 0),
-        ("task", -1 <= meta.task < _MAX_VERSION and 0 <= meta.attempt < _MAX_VERSION),
-        ("clock", all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks)),
-        ("application version", 0 <= meta.app_version < _MAX_VERSION),
-        ("operation", meta.operation in OPERATIONS),
-    ):
-        if not good:
-            raise CorruptError(f"its lakelog metadata can't be true: its {name} is out of range")
 
 
 def _micros(at: dt.datetime | None) -> int:

@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from .names import MAX_INCARNATION
 from .schema import decode_schema, encode_schema
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "lakelog."
 VERSION: Final = "1"
+MAX_FILE_EPOCH: Final = 1 << 61  # room is left for epochs above it
+MAX_BASE_REVISION: Final = 100_000_000_000  # the same for revisions
+_MAX_CLOCK: Final = 1 << 63
+_MAX_VERSION: Final = 1 << 62
 # Of new files alone: older ones have the others, and statistics of floats.
 FLOATS: Final = {PREFIX + "float_statistics": "none"}
 WITHOUT_FLOATS: Final = (PREFIX + "float_statistics").encode()
@@ -200,3 +205,19 @@ def _replaces(text: str) -> tuple[tuple[str, str], ...]:
 
 def _is_file(pair: object) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
+
+
+def out_of_range(meta: FooterMetadata) -> str:
+    """Returns the name of a value that no footer can have; empty if there is none."""
+    clocks = (meta.first_clock, meta.last_clock)
+    values = {
+        "epoch": 1 <= meta.epoch < MAX_FILE_EPOCH,
+        "base revision": -1 <= meta.base_revision < MAX_BASE_REVISION,
+        "incarnation": 1 <= meta.incarnation <= MAX_INCARNATION,
+        "base transaction": len(meta.base_transaction_id) in {0, 16},
+        "number": meta.number >= 0,
+        "task": -1 <= meta.task < _MAX_VERSION and 0 <= meta.attempt < _MAX_VERSION,
+        "clock": all(-_MAX_CLOCK <= clock < _MAX_CLOCK for clock in clocks),
+        "application version": 0 <= meta.app_version < _MAX_VERSION,
+    }
+    return next((name for name, is_right in values.items() if not is_right), "")

@@ -30,6 +30,7 @@ from .names import (
     is_id,
     location_problem,
     parse_log_object,
+    successor_uuid,
 )
 from .pieces import OF_A_PART, Piece, check_kind, has_sound_columns, has_sound_range, piece_of_ref
 from .schema import PARTITION_COLUMNS, fingerprint
@@ -436,3 +437,30 @@ def read_seal(body: bytes, key: str) -> StandingSeal | None:
         seal.next_incarnation,
         message.epoch,
     )
+
+
+def encode_seal(seal: StandingSeal, previous: tuple[bytes, bytes], at_us: int) -> bytes:
+    """Returns the bytes of a seal: the same for each execution of a rebuild.
+
+    Args:
+        previous: Slot uuid and digest of the transaction before it; zero if that can't be read.
+        at_us: Its commit time.
+    """
+    previous_uuid, previous_digest = previous if seal.revision else (b"", b"")
+    sealed = wire.Seal(next_incarnation=seal.next_incarnation, rebuild_id=seal.rebuild_id)
+    member = wire.Member(transaction_id=seal.rebuild_id, operation="maintenance", action_count=1)
+    message = wire.Transaction(
+        revision=seal.revision,
+        uuid=seal.uuid,
+        previous_uuid=previous_uuid,
+        previous_digest=previous_digest,
+        epoch=seal.epoch,
+        actions=[wire.Action(seal=sealed)],
+        commit=wire.Commit(
+            members=[member],
+            committed_at_us=at_us,
+            successor_uuid=successor_uuid(seal.rebuild_id, seal.revision),
+            slot_seed=seal.rebuild_id,
+        ),
+    )
+    return encode_transaction(seal.log, message)[0]
