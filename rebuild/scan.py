@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from ..catalog.format.schema import EncodedSchema
     from ..catalog.parallel import Engine
+    from ..catalog.wire import lakelog_transaction_pb2 as wire
     from ..plans import Progress
     from ..store import ObjectInfo, Store, WideStore
 
@@ -226,11 +227,12 @@ def _own(store: Store, folder: str, highest: int, info: ObjectInfo) -> tuple[Own
         InvalidParquet, CorruptError: It is none, or is damaged.
         InvalidName, InvalidPath: It names what can't be.
     """
-    path, vectors, parsed = info.key[len(folder) :], (), None
+    path, parsed = info.key[len(folder) :], None
+    vectors: list[wire.RowDeletes] = []
     is_vectors = parse_deletes_file(path) is not None
     if is_vectors:
         meta, message = decode_deletes(store.get(info.key), info.key)
-        vectors = tuple(message.files)
+        vectors = list(message.files)
     else:
         parsed = read_footer(store, info.key, info.size_bytes)
         if parsed.meta is None or parsed.problem:
