@@ -28,6 +28,7 @@ from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
 from .changing import AsOf, Changing, checked_names
 from .format import compute as pc
+from .format.columns import column
 from .format.cut import Cut, is_token, parse_token
 from .format.names import base_folder, check_id, is_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
@@ -330,7 +331,7 @@ class Catalog(Changing):
         database, names = checked_names(database, writers)
         snapshot = self.snapshot(database)
         states = self._picked(snapshot._states, database, names)
-        chosen = pa.array([state.writer for state in states], pa.string())
+        chosen = column([state.writer for state in states], pa.string())
 
         def files_of(name: str) -> TableFiles:
             files = snapshot.files(name, where=where, details=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..errors import InvalidPath, UsageError
 
@@ -94,6 +95,22 @@ class Store(ABC):
             in parts (one request each and 2 more), but on S3 never with `if_absent`: some servers
             check the condition on a PUT and not on the request that joins the parts.
         """
+
+    def spool(self) -> IO[bytes]:
+        """A new file on this machine, in which the bytes of a large object are collected for
+        `put_file`. It is gone once nobody holds it.
+
+        Raises:
+            OSError: There is no room for it.
+        Requests: none.
+        """
+        return tempfile.TemporaryFile()
+
+    def put_file(self, key: str, spool: IO[bytes], *, if_absent: bool = False) -> None:
+        """Write an object that holds all bytes of a file of `spool`: see `put`. On a disk none of
+        them is in memory, and none is copied."""
+        spool.seek(0)
+        self.put(key, spool.read(), if_absent=if_absent)
 
     @abstractmethod
     def get(self, key: str, *, start: int | None = None, end: int | None = None) -> bytes:

@@ -20,7 +20,8 @@ import os
 import re
 import stat
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn
+import weakref
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from ..errors import (
     AccessDenied,
@@ -82,6 +83,22 @@ class LocalStore(Store):
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         """Write an object durably; see `Store.put`."""
+        self._bring(key, body, if_absent)
+
+    def spool(self) -> IO[bytes]:
+        """A temporary file of this store, which `put_file` gives its name; see `Store.spool`."""
+        self._make_folder(_TMP, _TMP)
+        path = self._temporary()
+        file = open(path, "x+b")  # noqa: SIM115 - its reader closes it
+        weakref.finalize(file, _discard, path, os.getpid())
+        return file
+
+    def put_file(self, key: str, spool: IO[bytes], *, if_absent: bool = False) -> None:
+        """Bring a temporary file to the disk, and give it its name; see `Store.put_file`."""
+        spool.flush()
+        self._bring(key, spool, if_absent)
+
+    def _bring(self, key: str, body: bytes | IO[bytes], if_absent: bool) -> None:
         check_key(key)
         if key.startswith(_TMP + "/"):
             raise InvalidPath("the local store keeps '_tmp/' for itself", key=key)
@@ -98,32 +115,25 @@ class LocalStore(Store):
         except OSError as error:
             fail(error, key, "write")
 
-    def _put(self, key: str, body: bytes, if_absent: bool) -> None:
+    def _temporary(self) -> str:
+        return f"{self._base}{_TMP}/{os.urandom(TMP_NAME_BYTES).hex()}"
+
+    def _put(self, key: str, body: bytes | IO[bytes], if_absent: bool) -> None:
         folder = key.rpartition("/")[0]
         lasting = _PROBE not in folder
         for needed in (folder, _TMP):
             if needed not in self._folders:
                 self._make_folder(needed, key)
-        temporary = f"{self._base}{_TMP}/{os.urandom(TMP_NAME_BYTES).hex()}"
-        try:
-            written_s = write_file(temporary, body, lasting=lasting)
-            self._clock.saw(written_s)
-            if if_absent:
-                self._link(temporary, key)
-            else:
-                os.replace(temporary, self._base + key)
-            # Later than the time of its bytes, if this process stood still in between.
-            with contextlib.suppress(OSError):
-                self._clock.saw(os.lstat(self._base + key).st_ctime)
-            if not if_absent:
-                temporary = ""
-        except ObjectExists:
-            # It can be one's own, from a put that failed when the folder was synced.
-            if lasting:
-                self._sync(folder, key)
-            raise
-        finally:
-            if temporary:
+        if not isinstance(body, bytes | bytearray | memoryview):
+            os.fsync(body.fileno())
+            written_s = os.fstat(body.fileno()).st_mtime
+            self._name(body.name, key, written_s, if_absent, lasting=lasting)
+        else:
+            temporary = self._temporary()
+            try:
+                written_s = write_file(temporary, body, lasting=lasting)
+                self._name(temporary, key, written_s, if_absent, lasting=lasting)
+            finally:
                 # Whatever goes wrong here says nothing about the object; the sweep comes by later.
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
@@ -132,6 +142,25 @@ class LocalStore(Store):
         if not self._swept:
             self._swept = True
             sweep(self._base + _TMP, written_s)
+
+    def _name(
+        self, temporary: str, key: str, written_s: float, if_absent: bool, *, lasting: bool
+    ) -> None:
+        """Give a temporary file the name of an object."""
+        self._clock.saw(written_s)
+        try:
+            if if_absent:
+                self._link(temporary, key)
+            else:
+                os.replace(temporary, self._base + key)
+        except ObjectExists:
+            # It can be one's own, from a put that failed when the folder was synced.
+            if lasting:
+                self._sync(key.rpartition("/")[0], key)
+            raise
+        # Later than the time of its bytes, if this process stood still in between.
+        with contextlib.suppress(OSError):
+            self._clock.saw(os.lstat(self._base + key).st_ctime)
 
     def _sync(self, folder: str, key: str) -> None:
         """Make the name of an object durable that is there by now.
@@ -492,6 +521,12 @@ def arrived_s(status: os.stat_result) -> float:
     its inode changed.
     """
     return max(status.st_mtime, status.st_ctime)
+
+
+def _discard(path: str, process: int) -> None:
+    if os.getpid() == process:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def write_file(path: str, body: bytes, *, lasting: bool) -> float:

@@ -12,7 +12,7 @@ import re
 import threading
 import urllib.parse
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import InvalidPath, InvalidUrl, LakelogError, UsageError
 from .base import PAGE_KEYS, ObjectInfo, Store, check_key
@@ -294,6 +294,12 @@ class WideStore(Store):
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False) -> None:
         self._own.put(key, body, if_absent=if_absent)
+
+    def spool(self) -> IO[bytes]:
+        return self._own.spool()
+
+    def put_file(self, key: str, spool: IO[bytes], *, if_absent: bool = False) -> None:
+        self._own.put_file(key, spool, if_absent=if_absent)
 
     def list(
         self, prefix: str, *, after: str | None = None, first_page: int = PAGE_KEYS

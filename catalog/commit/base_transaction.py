@@ -252,11 +252,13 @@ class BaseTransaction:
             split = partitions(batches, by) if by else [(partition, batches)]
             for name, rows in split if partition_by is not None else _of_table(split, by):
                 meta = replace(meta, partition=name, number=self._files, **self._removals())
-                for encoded in files.files(rows, meta, file_bytes=file_bytes, bloom=bloom):
+                for encoded in files.files(
+                    rows, meta, file_bytes=file_bytes, bloom=bloom, spool=self._session.store.spool
+                ):
                     path = path_of_data(replace(meta, number=self._files))
                     self._files += 1
                     self._named = len(self._removed)
-                    self._uploads.add(self._folder + path, encoded.body.to_pybytes())
+                    self._uploads.add(self._folder + path, encoded.body)
                     add = encoded.facts
                     add.path, add.table, add.partition = path, table, name
                     add.first_clock, add.last_clock = first, last

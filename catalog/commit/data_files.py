@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from ...store import Capabilities, Store
-    from ..data.parquet import EncodedFile
+    from ..data.parquet import Body, EncodedFile
     from ..format.footer import BaseRevision
     from ..format.schema import EncodedSchema
     from ..log.build import Intent
@@ -166,7 +166,7 @@ class Place(Protocol):
         """What the writer's probe found."""
 
 
-def put_data(session: Place, key: str, body: bytes) -> bool:
+def put_data(session: Place, key: str, body: bytes | Body) -> bool:
     """Put a data file, if absent where the store can.
 
     Returns:
@@ -176,15 +176,19 @@ def put_data(session: Place, key: str, body: bytes) -> bool:
         ObjectExists: Another object has its name.
     Requests: 1 PUT, and 1 GET if the name is taken; 1 HEAD before a file of more than 1 GiB.
     """
-    is_large = len(body) > _ONE_PUT_BYTES
+    is_large = _size(body) > _ONE_PUT_BYTES
+    file = None if isinstance(body, bytes) else body.file
     try:
         if is_large:
             refuse_taken(session.store, key)
         if_absent = session.capabilities.put_if_absent and not is_large
-        session.store.put(key, body, if_absent=if_absent)
+        if file is not None:
+            session.store.put_file(key, file, if_absent=if_absent)
+        else:
+            session.store.put(key, _bytes(body), if_absent=if_absent)
     except ObjectExists as error:
         with contextlib.suppress(ObjectNotFound):  # by a folder of a while ago
-            if session.store.get(key) == body:
+            if session.store.get(key) == _bytes(body):
                 return False
         raise ObjectExists(
             f"{key}, a name that was drawn at random, is taken by another file",
@@ -193,6 +197,14 @@ def put_data(session: Place, key: str, body: bytes) -> bool:
             "cloned, or set back to a snapshot? Open the writer again",
         ) from error
     return True
+
+
+def _bytes(body: bytes | Body) -> bytes:
+    return body if isinstance(body, bytes) else body.read()
+
+
+def _size(body: bytes | Body) -> int:
+    return len(body) if isinstance(body, bytes) else body.size
 
 
 def refuse_taken(store: Store, key: str) -> None:
@@ -222,7 +234,7 @@ class Uploads:
         in_background: Whether threads may; else each file is put before the call returns.
     """
 
-    def __init__(self, put: Callable[[str, bytes], bool], *, in_background: bool) -> None:
+    def __init__(self, put: Callable[[str, bytes | Body], bool], *, in_background: bool) -> None:
         self._put = put
         self._in_background = in_background
         self._process = os.getpid()
@@ -234,7 +246,7 @@ class Uploads:
         self._failure: BaseException | None = None
         self.keys: set[str] = set()  # of all that it has put, or begun to put, and that is its own
 
-    def add(self, key: str, body: bytes) -> None:
+    def add(self, key: str, body: bytes | Body) -> None:
         """Puts a file, now or soon; waits while too many are under way. Raises the error of this
         file, or of one before it."""
         self._check()
@@ -243,7 +255,7 @@ class Uploads:
             self._bring(key, body)
             self._any = True
             return
-        size = len(body)
+        size = _size(body)
         with self._room:
             while self._files and (self._files >= MOST_FILES or self._bytes + size > MOST_BYTES):
                 self._room.wait()
@@ -279,7 +291,7 @@ class Uploads:
             self._pool.shutdown()
             self._pool = None
 
-    def _bring(self, key: str, body: bytes) -> None:
+    def _bring(self, key: str, body: bytes | Body) -> None:
         try:
             if self._put(key, body):
                 return
@@ -288,7 +300,7 @@ class Uploads:
             raise
         self.keys.discard(key)  # perhaps another process has put it, and will commit it
 
-    def _one(self, key: str, body: bytes) -> None:
+    def _one(self, key: str, body: bytes | Body) -> None:
         try:
             if self._failure is None:  # else the transaction is lost anyway
                 self._bring(key, body)
@@ -296,7 +308,7 @@ class Uploads:
             with self._room:
                 self._failure = self._failure or error
         finally:
-            self._leave(len(body))
+            self._leave(_size(body))
 
     def _leave(self, size: int) -> None:
         with self._room:

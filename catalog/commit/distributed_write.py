@@ -174,7 +174,7 @@ def _encoded(
             add.path = path_of_data(replace(meta, number=number))
             add.table, add.partition = meta.table, name
             add.first_clock, add.last_clock = meta.first_clock, meta.last_clock
-            yield add, encoded.body.to_pybytes()
+            yield add, encoded.body.read()
             number += 1
 
 

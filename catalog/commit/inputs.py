@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from ..log.state import State
     from ..read.row_filter import RowFilter
     from .session import Session
-
-
-_WORTHWHILE_ROWS: Final = 1 << 16
 
 
 @dataclass(slots=True)
@@ -350,20 +347,6 @@ def staying(group: Group, session: Session, wanted: RowFilter | None) -> Iterato
     assert wanted is not None, "only files that hold other rows too are read"
     for batch in group.read(session):
         yield batch.filter(array(~meets(wanted, batch)))
-
-
-def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the same rows in batches that are worth a call each."""
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        pending.append(batch)
-        rows += batch.num_rows
-        if rows >= _WORTHWHILE_ROWS:
-            yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
-            pending, rows = [], 0
-    if pending:
-        yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
 
 
 def digested(

@@ -27,7 +27,6 @@ from .inputs import (
     in_order,
     refuse_other_rows,
     staying,
-    together,
     within,
 )
 from .operation_guard import rows_lost
@@ -336,7 +335,7 @@ class Transaction(Updating):
         total = 0
         for group in found.groups:
             taken, given = RowDigest(group.schema), RowDigest(group.schema)
-            read = together(group.read(self._session))
+            read = group.read(self._session)
             if order:  # else the batches that are read are those that are written
                 read = in_order(digested(read, taken), group.schema, order, table)
                 read = digested(read, given)

@@ -180,10 +180,17 @@ def check_size(size_bytes: int, part: FilePart) -> None:
 
 def known_footer(source: Any, part: FilePart) -> Any:
     """The footer of a file, if the log knows it: read here, the Parquet reader doesn't read it."""
-    if not part.footer_bytes or part.footer_digest == UNKNOWN_DIGEST:
-        return None
     import pyarrow.parquet as pq
 
+    footer = check_footer(source, part)
+    return None if footer is None else pq.read_metadata(pa.BufferReader(footer))
+
+
+def check_footer(source: Any, part: FilePart) -> bytes | None:
+    """Holds the footer of a file against the log; returns its bytes, None if the log doesn't know
+    it."""
+    if not part.footer_bytes or part.footer_digest == UNKNOWN_DIGEST:
+        return None
     footer = b""
     if part.footer_bytes <= part.size_bytes:
         source.seek(part.size_bytes - part.footer_bytes)
@@ -194,7 +201,7 @@ def known_footer(source: Any, part: FilePart) -> Any:
             key=part.key,
             hint=hint_of(part.key, changed=True),
         )
-    return pq.read_metadata(pa.BufferReader(footer))
+    return footer
 
 
 def check_columns(found: list[str], columns: list[str], part: FilePart) -> None:

@@ -7,14 +7,17 @@ Source: docs/format.md, sections 5.1, 5.2 and 8.
 from __future__ import annotations
 
 import hashlib
+import io
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import InvalidSchema, UsageError, it_has
+from ...errors import InvalidSchema, StorageError, UsageError, it_has
+from ..format import compute as pc
 from ..format.footer import FLOATS, FooterMetadata, encode_footer
 from ..format.schema import encode_schema, plain
 from ..format.statistics import (
@@ -96,6 +99,63 @@ FILE_BYTES: Final = 128 << 20
 UNKNOWN_DIGEST: Final = bytes(8)
 
 
+class Body:
+    """The bytes of a file while it is made, for Arrow's writer: of a large one on the disk.
+
+    Args:
+        spool: Makes a file to hold them.
+
+    Attributes:
+        size: How many bytes.
+        file: That holds them; None: they are in memory.
+    """
+
+    closed = False
+
+    def __init__(self, spool: Callable[[], IO[bytes]]) -> None:
+        self._spool = spool
+        self._memory = io.BytesIO()
+        self.file: IO[bytes] | None = None
+        self.size = 0
+
+    def write(self, data: Any) -> int:
+        """Adds bytes."""
+        added = memoryview(data).nbytes
+        try:
+            if self.file is None and self.size + added > _IN_MEMORY_BYTES:
+                self.file = self._spool()
+                self.file.write(self._memory.getbuffer())
+                self._memory = io.BytesIO()
+            (self.file or self._memory).write(data)
+        except OSError as error:
+            raise StorageError(
+                f"There is no room for a data file while it is made: {error}",
+                hint=f"It is made in the catalog's own folder, or in {tempfile.gettempdir()}: make "
+                "room there, or name another folder (TMPDIR=/large/disk), or give file_bytes=",
+            ) from error
+        self.size += added
+        return added
+
+    def tell(self) -> int:
+        """How many there are."""
+        return self.size
+
+    def flush(self) -> None:
+        """Nothing is to be flushed before it is whole."""
+
+    def close(self) -> None:
+        """Arrow's writer is done: now it is read."""
+
+    def read(self, start: int = 0) -> bytes:
+        """Returns the bytes from a place on."""
+        source = self.file or self._memory
+        source.seek(start)
+        return source.read()
+
+
+_IN_MEMORY_BYTES: Final = 16 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
     """One Parquet file, ready to be stored.
@@ -105,7 +165,7 @@ class EncodedFile:
         facts: Its `Add` without path, table, partition and clocks.
     """
 
-    body: pa.Buffer
+    body: Body
     facts: wire.Add
 
 
@@ -180,6 +240,7 @@ def encode_files(
     file_bytes: int = FILE_BYTES,
     bloom: Sequence[str] = (),
     see: Callable[[pa.Table], None] | None = None,
+    spool: Callable[[], IO[bytes]] = tempfile.TemporaryFile,
 ) -> Iterator[EncodedFile]:
     """Parquet files of about `file_bytes` each, one at a time, so that memory stays bounded.
 
@@ -193,6 +254,7 @@ def encode_files(
         encoded: The schema as the log keeps it, if it is known.
         bloom: Columns that get bloom filters.
         see: Called with each row group before the file that holds it is given.
+        spool: Makes files on this machine, which hold what is too large for memory.
     Raises:
         InvalidSchema: A type that Parquet can't hold turned up while writing.
         UsageError: A column can't have a filter, or `file_bytes` can't be.
@@ -211,16 +273,17 @@ def encode_files(
     number = meta.number
     group = next(groups, None)
     while group is not None:
-        sink = pa.BufferOutputStream()
+        body = Body(spool)
         collected: list[Any] = []
         told: list[wire.RowGroup] = []
         try:
             with pq.ParquetWriter(
-                sink,
+                body,
                 schema,
                 compression="zstd",
                 store_decimal_as_integer=True,
                 metadata_collector=collected,
+                use_dictionary=_repeating(group, schema),
                 write_page_checksum=True,
                 write_statistics=_without_floats(schema),
                 **bloom_options(group, bloom),
@@ -232,7 +295,7 @@ def encode_files(
                         see(group)
                     writer.write_table(group, row_group_size=max(1, group.num_rows))
                     group = next(groups, None)
-                    if sink.tell() >= file_bytes:
+                    if body.size >= file_bytes:
                         break
                 own = replace(meta, number=number, floats=encode_floats(told))
                 writer.add_key_value_metadata(encode_footer(own, encoded) | FLOATS)
@@ -244,14 +307,38 @@ def encode_files(
             raise InvalidSchema(
                 f"Parquet can't hold this data: {why}", hint="Cast the column first"
             ) from error
-        body = sink.getvalue()
         facts = file_facts(collected[0], schema, body.size, fingerprint=encoded.fingerprint)
         tell_floats(facts, own.floats)
         # Metadata that comes from a writer doesn't know its own serialized size.
-        facts.footer_bytes = int.from_bytes(body.slice(body.size - 8, 4).to_pybytes(), "little") + 8
-        facts.footer_digest = footer_digest(body.slice(body.size - facts.footer_bytes).to_pybytes())
+        facts.footer_bytes = int.from_bytes(body.read(body.size - 8)[:4], "little") + 8
+        facts.footer_digest = footer_digest(body.read(body.size - facts.footer_bytes))
         yield EncodedFile(body, facts)
         number, meta = number + 1, replace(meta, replaces=())  # each removal is named once
+
+
+_SAMPLE: Final = 8_192  # rows
+_DISTINCT: Final = 0.985  # of 130,000 values, more than a dictionary takes
+
+
+def _repeating(group: pa.Table, schema: pa.Schema) -> bool | list[str]:
+    """What `use_dictionary` of Arrow's writer takes: all leaves but those of numbers that hardly
+    ever come again: their dictionary would be given up once it had grown too large."""
+    if group.num_rows < 4 * _SAMPLE:
+        return True
+    import numpy as np
+
+    from ..format.columns import array
+
+    some = array(np.linspace(0, group.num_rows - 1, _SAMPLE).astype(np.int64))
+    unique = {
+        field.name
+        for field, values in zip(schema, group.columns, strict=True)
+        if (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
+        and len(pc.unique(pc.take(values, some))) > _DISTINCT * _SAMPLE
+    }
+    if not unique:
+        return True
+    return [leaf.path for leaf in _leaves(schema) if leaf.path not in unique]
 
 
 def write_rows(rows: pa.RecordBatchReader) -> bytes:
@@ -283,14 +370,19 @@ def _without_floats(schema: pa.Schema) -> bool | list[str]:
     names them."""
     if not any(_holds_float(field.type) for field in schema):
         return True
+    leaves = _leaves(schema)
+    floats = {leaf.path for leaf in leaves if _is_float(leaf)}
+    return [leaf.path for leaf in leaves if leaf.path not in floats]
+
+
+def _leaves(schema: pa.Schema) -> list[Any]:
+    """The columns of a file as Parquet describes them."""
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
     pq.ParquetWriter(sink, schema).close()
     found = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    leaves = [found.column(leaf) for leaf in range(len(found))]
-    floats = {leaf.path for leaf in leaves if _is_float(leaf)}
-    return [leaf.path for leaf in leaves if leaf.path not in floats]
+    return [found.column(leaf) for leaf in range(len(found))]
 
 
 def _is_float(leaf: Any) -> bool:

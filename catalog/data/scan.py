@@ -11,15 +11,22 @@ import threading
 import weakref
 from collections import deque
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from ...errors import CorruptObject, SchemaConflict, StorageError
 from ...store.places import is_url
 from .dataframes import bad_text
-from .file_part import check_columns, check_size, hint_of, known_footer, reading, wanted_rows
+from .file_part import (
+    check_columns,
+    check_footer,
+    check_size,
+    hint_of,
+    known_footer,
+    reading,
+    wanted_rows,
+)
 from .hidden import Bitmaps, Hidden, Hiding, Places, row_places, with_superseded
 from .partitioned import filled, told_by_partition
 from .unify import conform
@@ -122,8 +129,14 @@ if hasattr(os, "register_at_fork"):
 
 # --- Scans ----------------------------------------------------------------------------------------
 
-_AHEAD: Final = 4
+_THREADS: Final = 4
+_AHEAD: Final = 4  # tasks; more while their files are small
+_MOST_AHEAD: Final = 32
+_AHEAD_BYTES: Final = 16 << 20
+_TASK_FILES: Final = 64
+_TASK_BYTES: Final = 1 << 20
 _WHOLE_BYTES: Final = 32 << 20
+_ONE_READ_BYTES: Final = 256 << 10
 _BATCH_ROWS: Final = 131_072
 
 
@@ -162,58 +175,124 @@ class Projection:
 
 
 def scan_files(store: Store, parts: Iterable[FilePart], target: Projection) -> pa.RecordBatchReader:
-    """Batches of all files, in order, as `target` says.
+    """Batches of all files, in order, as `target` says; rows of small files come together.
 
     Raises (while reading):
         ObjectNotFound: A file is gone, or an object that says which rows of it were deleted.
         CorruptObject: A file isn't the one that the log names.
         SchemaConflict: A value doesn't fit the unified type (a time beyond nanoseconds).
     """
-    batches = (batch for _, batch in scan_each(store, parts, target))
+
+    def read(bitmaps: Bitmaps, task: _Task) -> list[pa.RecordBatch]:
+        found = [batch for _, part in task for batch in _read(store, part, target, bitmaps)]
+        return _joined(found) if len(task) > 1 else found
+
+    def stream(bitmaps: Bitmaps, task: _Task) -> Iterator[pa.RecordBatch]:
+        ((_, part),) = task
+        return _read(store, part, target, bitmaps, whole=False)
+
+    batches = _scan(store, parts, read, stream)
     return pa.RecordBatchReader.from_batches(target.given, UntilExit(batches))
 
 
 def scan_each(
     store: Store, parts: Iterable[FilePart], target: Projection
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The same batches, each with the place of its file among `parts`."""
+    """The same rows, each batch of one file, with its place among `parts`."""
+
+    def read(bitmaps: Bitmaps, task: _Task) -> list[tuple[int, pa.RecordBatch]]:
+        return [(at, batch) for at, part in task for batch in _read(store, part, target, bitmaps)]
+
+    def stream(bitmaps: Bitmaps, task: _Task) -> Iterator[tuple[int, pa.RecordBatch]]:
+        ((at, part),) = task
+        return ((at, batch) for batch in _read(store, part, target, bitmaps, whole=False))
+
+    return _scan(store, parts, read, stream)
+
+
+_Task: TypeAlias = "list[tuple[int, FilePart]]"
+_Found = TypeVar("_Found")
+
+
+def _scan(
+    store: Store,
+    parts: Iterable[FilePart],
+    read: Callable[[Bitmaps, _Task], list[_Found]],
+    stream: Callable[[Bitmaps, _Task], Iterator[_Found]],
+) -> Iterator[_Found]:
+    """What is found in files, in order.
+
+    A thread reads several small files at a time, and the threads are ahead by more tasks the
+    longer the scan goes on: who stops early has not much read for nothing.
+
+    Args:
+        read: Reads the files of a task, in a thread.
+        stream: Reads one that is large, as its rows are asked for.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     bitmaps = Bitmaps(store)
-    with ThreadPoolExecutor(_AHEAD) as pool:
-        waiting: deque[tuple[int, FilePart, Future[list[pa.RecordBatch]] | None]] = deque()
-        todo = iter(enumerate(parts))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting: deque[tuple[_Task, Future[list[_Found]] | None]] = deque()
+        tasks = _Tasks(parts)
 
         def fill() -> None:
-            while len(waiting) < _AHEAD:
-                number, part = next(todo, (0, None))
-                if part is None:
-                    return
-                read = partial(_read_whole, store, part, target, bitmaps)
-                waiting.append((number, part, pool.submit(read) if is_small(part) else None))
+            while tasks.may_begin(len(waiting)) and (task := tasks.next()):
+                is_whole = is_small(task[0][1])
+                waiting.append((task, pool.submit(read, bitmaps, task) if is_whole else None))
 
         try:
             fill()
             while waiting:
-                number, part, future = waiting.popleft()
-                batches: Iterable[pa.RecordBatch] = (
-                    _read(store, part, target, bitmaps, whole=False)
-                    if future is None
-                    else future.result()
-                )
-                for batch in batches:
-                    yield number, batch
+                task, future = waiting.popleft()
+                yield from stream(bitmaps, task) if future is None else future.result()
+                tasks.end(task)
                 fill()
         finally:
-            for _, _, future in waiting:
+            for _, future in waiting:
                 if future is not None:
                     future.cancel()
 
 
-def _read_whole(
-    store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps
-) -> list[pa.RecordBatch]:
-    return list(_read(store, part, target, bitmaps, whole=True))
+class _Tasks:
+    """Files as tasks for threads: one file, or several that are small."""
+
+    def __init__(self, parts: Iterable[FilePart]) -> None:
+        self._parts = iter(enumerate(parts))
+        self._next = next(self._parts, None)
+        self._bytes = 0  # of the files that are ahead
+        self._done = 0  # files
+
+    def may_begin(self, ahead: int) -> bool:
+        """Whether another task may be ahead, beside so many."""
+        most = min(_AHEAD + self._done // _AHEAD, _MOST_AHEAD)
+        return ahead < _AHEAD or (ahead < most and self._bytes < _AHEAD_BYTES)
+
+    def next(self) -> _Task:
+        """The next one; empty if there is none."""
+        task: _Task = []
+        size_bytes, most = 0, min(1 + self._done // 8, _TASK_FILES)
+        while self._next is not None and len(task) < most:
+            size_bytes += self._next[1].size_bytes
+            if task and (size_bytes > _TASK_BYTES or not is_small(self._next[1])):
+                break
+            task.append(self._next)
+            self._next = next(self._parts, None)
+        self._bytes += sum(part.size_bytes for _, part in task)
+        return task
+
+    def end(self, task: _Task) -> None:
+        """All of a task has been given."""
+        self._bytes -= sum(part.size_bytes for _, part in task)
+        self._done += len(task)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The same rows in few batches; dictionaries stay apart, whose values may not fit into one."""
+    if not batches or any(pa.types.is_dictionary(field.type) for field in batches[0].schema):
+        return batches
+    found: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return found
 
 
 def _projected(batch: pa.RecordBatch, part: FilePart, target: Projection) -> pa.RecordBatch:
@@ -248,7 +327,7 @@ def _batches(
 
 
 def _read(
-    store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps, *, whole: bool
+    store: Store, part: FilePart, target: Projection, bitmaps: Bitmaps, *, whole: bool = True
 ) -> Iterator[pa.RecordBatch]:
     found = read_projected(store, part, target, bitmaps, whole=whole, numbered=False)
     return (batch for batch, _ in found)
@@ -296,8 +375,6 @@ def read_file(
     Raises:
         ObjectNotFound, CorruptObject, SchemaConflict: As for `scan_files`.
     """
-    import pyarrow.parquet as pq
-
     rows = 0
     whole = is_small(part) if whole is None else whole
     hidden = part.hidden or Hidden()
@@ -308,18 +385,14 @@ def read_file(
         names = [name for name in names if name not in told]
     with reading(part), store.open_input(part.key, size_bytes=part.size_bytes) as source:
         check_size(source.size(), part)
-        file = pq.ParquetFile(
-            source,
-            metadata=known_footer(source, part),
-            pre_buffer=True,
-            page_checksum_verification=True,
-        )
+        file = _parquet(source, part)
         check_columns(file.schema_arrow.names, names, part)
         wanted = wanted_rows(file.metadata, part)
         # Not before the file has as many rows as the log says: a bitmap can name billions.
         hiding.rows = with_superseded(bitmaps.rows(hidden.bitmaps, part.row_count), hidden)
         counts = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
-        places = Places(row_places(counts, part.row_groups))
+        needed = numbered or len(hiding.rows) > 0
+        places = Places(row_places(counts, part.row_groups) if needed else ())
         for batch in _batches(file, part, names, whole=whole):
             if is_url(part.key):  # lakelog's own files were checked when they were written
                 _check_texts(batch, part, counts, rows)
@@ -331,6 +404,21 @@ def read_file(
             key=part.key,
             hint=hint_of(part.key),
         )
+
+
+def _parquet(source: Any, part: FilePart) -> Any:
+    """An open file as Parquet; of a small one all bytes are read at once."""
+    import pyarrow.parquet as pq
+
+    footer, is_tiny = None, part.size_bytes <= _ONE_READ_BYTES
+    if is_tiny:
+        source = pa.BufferReader(source.read())
+        check_footer(source, part)  # the Parquet reader reads the same bytes
+    else:
+        footer = known_footer(source, part)
+    return pq.ParquetFile(
+        source, metadata=footer, pre_buffer=not is_tiny, page_checksum_verification=True
+    )
 
 
 def _check_texts(batch: pa.RecordBatch, part: FilePart, counts: Sequence[int], rows: int) -> None:

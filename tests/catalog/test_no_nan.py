@@ -185,7 +185,7 @@ def encoded(table=TABLE, rows=2):
     )
     with mock.patch.object(parquet, "ROW_GROUP_ROWS", rows):
         (file,) = encode_files(iter(table.to_batches()), table.schema, meta)
-    return file.body.to_pybytes()
+    return file.body.read()
 
 
 def floats_of(body):

@@ -38,7 +38,7 @@ def files_of(data, **options):
 
 
 def rows_of(files):
-    return pa.concat_tables([pq.read_table(pa.BufferReader(file.body)) for file in files])
+    return pa.concat_tables([pq.read_table(pa.BufferReader(file.body.read())) for file in files])
 
 
 # --- Frames ---------------------------------------------------------------------------------------
@@ -228,8 +228,40 @@ def test_files_roll_over_at_about_the_size_asked_for():
     assert len(files) > 3
     assert all(400_000 < file.body.size < 900_000 for file in files[:-1])
     assert rows_of(files).equals(table)
-    footers = [pq.read_metadata(pa.BufferReader(file.body)).metadata for file in files]
+    footers = [pq.read_metadata(pa.BufferReader(file.body.read())).metadata for file in files]
     assert [decode_footer(footer).number for footer in footers] == list(range(5, 5 + len(files)))
+
+
+def test_a_large_file_is_on_the_disk_while_it_is_made(monkeypatch):
+    table = pa.table({"a": np.random.default_rng(0).integers(0, 2**62, 10_000)})
+    (small,) = files_of(table)
+    monkeypatch.setattr(parquet, "_IN_MEMORY_BYTES", 10_000)
+    (large,) = files_of(table)
+    assert small.body.file is None
+    assert large.body.file is not None
+    assert large.body.read() == small.body.read()
+    assert large.facts == small.facts
+
+
+def test_numbers_that_never_come_again_get_no_dictionary():
+    count = 40_000
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "id": np.arange(count),
+            "few": np.arange(count) % 5,
+            "value": rng.random(count),
+            "of.few": rng.integers(0, 100, count).astype(float),
+            "text": [str(n) for n in range(count)],
+        }
+    )
+    (file,) = files_of(table)
+    group = pq.read_metadata(pa.BufferReader(file.body.read())).row_group(0)
+    columns = [group.column(at) for at in range(group.num_columns)]
+    assert [c.path_in_schema for c in columns if c.has_dictionary_page] == [
+        "few", "of.few", "text",
+    ]  # fmt: skip
+    assert rows_of([file]).equals(table)
 
 
 @given(st.lists(st.integers(0, 7), max_size=8), st.integers(1, 5), st.integers(1, 4000))
@@ -244,7 +276,7 @@ def test_no_row_is_lost_or_moved_whatever_the_batches(sizes, group_rows, file_by
     found = [value for file in files for value in rows_of([file]).column("a").to_pylist()]
     assert found == list(range(start))
     for file in files:
-        data = pq.ParquetFile(pa.BufferReader(file.body)).metadata
+        data = pq.ParquetFile(pa.BufferReader(file.body.read())).metadata
         groups = [data.row_group(i).num_rows for i in range(data.num_row_groups)]
         assert max(groups) <= group_rows
         assert [group.row_count for group in file.facts.row_groups] == groups
@@ -261,19 +293,19 @@ def test_row_groups_are_bounded_in_bytes_too():
 
 def test_the_footer_says_where_the_file_belongs():
     (file,) = files_of(SIMPLE)
-    found = decode_footer(pq.read_metadata(pa.BufferReader(file.body)).metadata)
+    found = decode_footer(pq.read_metadata(pa.BufferReader(file.body.read())).metadata)
     assert found == meta(SIMPLE.schema)
 
 
 def test_the_facts_agree_with_the_file():
     (file,) = files_of(SIMPLE)
-    footer = pq.read_metadata(pa.BufferReader(file.body))
+    footer = pq.read_metadata(pa.BufferReader(file.body.read()))
     assert file.facts.footer_bytes == footer.serialized_size + 8
     assert footer.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_the_same_data_makes_the_same_bytes():
-    assert files_of(SIMPLE)[0].body.equals(files_of(SIMPLE)[0].body)
+    assert files_of(SIMPLE)[0].body.read() == files_of(SIMPLE)[0].body.read()
 
 
 # --- Through a transaction ------------------------------------------------------------------------

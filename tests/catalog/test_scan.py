@@ -402,3 +402,30 @@ def test_damage_in_one_file_spares_the_rows_before_it(catalog, store):
         assert reader.read_next_batch().num_rows == 1
     with pytest.raises(ObjectNotFound):
         reader.read_next_batch()
+
+
+# --- Many small files -----------------------------------------------------------------------------
+
+
+def test_many_small_files_are_read_in_order_and_in_few_batches(catalog):
+    count = 300
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        for number in range(count):
+            tx.write("t", pa.table({"n": [2 * number, 2 * number + 1]}))
+    batches = list(catalog.snapshot("db").scan("t"))
+    assert [n for batch in batches for n in batch.column("n").to_pylist()] == list(range(2 * count))
+    assert len(batches) < count / 3
+
+
+def test_who_stops_early_has_read_few_files(catalog):
+    with catalog.writer("w", "db") as writer, writer.transaction() as tx:
+        for number in range(300):
+            tx.write("t", pa.table({"n": [number]}))
+    counting = CountingStore(catalog.store)
+    snapshot = Catalog(counting).snapshot("db")
+    counting.reset()
+    reader = snapshot.scan("t")
+    first = [next(iter(reader)) for _ in range(10)]
+    assert sum(batch.num_rows for batch in first) >= 10
+    del reader
+    assert counting.reset()["get"] <= 30

@@ -355,7 +355,7 @@ def make_data_file(folder: Path, counted: Counted) -> None:
     columns = {"temp": ["warm", None], "wind": [1.5, None], "gust": [math.nan, 2.5]}
     data = pa.table(columns).cast(WITH_FLOATS)
     (encoded,) = encode_files(iter(data.to_batches()), WITH_FLOATS, meta)
-    (folder / "data.parquet").write_bytes(encoded.body.to_pybytes())
+    (folder / "data.parquet").write_bytes(encoded.body.read())
     footer = decode_footer(pq.read_metadata(folder / "data.parquet").metadata)
     assert footer is not None
     write_json(folder / "data.parquet.json", encode_footer(footer))

@@ -141,6 +141,35 @@ def test_nothing_stays_in_the_temporary_folder(tmp_path):
     assert everything_below(tmp_path) == ["w/a", "w/b"]
 
 
+def test_a_spool_gets_its_name_or_goes(tmp_path):
+    store = open_store(tmp_path)
+    for key, if_absent in (("w/a", False), ("w/b", True), ("w/b", False)):
+        with store.spool() as spool:
+            spool.write(key.encode())
+            store.put_file(key, spool, if_absent=if_absent)
+            inode = os.fstat(spool.fileno()).st_ino
+        del spool
+        assert store.get(key) == key.encode()
+        assert os.stat(tmp_path / key).st_ino == inode, "nothing is copied"
+    spool = store.spool()
+    spool.write(b"2")
+    with pytest.raises(ObjectExists):
+        store.put_file("w/b", spool, if_absent=True)
+    del spool
+    assert store.get("w/b") == b"w/b"
+    assert everything_below(tmp_path) == ["w/a", "w/b"]
+
+
+def test_a_spool_is_brought_to_a_folder_that_was_removed(tmp_path):
+    store = open_store(tmp_path)
+    store.put("w/log/0", b"1")
+    spool = store.spool()
+    spool.write(b"2")
+    subprocess.run(["rm", "-r", str(tmp_path / "w")], check=True)
+    store.put_file("w/log/0", spool, if_absent=True)
+    assert store.get("w/log/0") == b"2"
+
+
 def test_leftovers_of_killed_writers_are_swept_after_a_day(tmp_path):
     folder = tmp_path / "_tmp"
     folder.mkdir()
