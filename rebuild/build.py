@@ -107,7 +107,7 @@ class _Building:
         self._gone = survey.decision.gone
         self._rebuild_id = bytes.fromhex(survey.plan.rebuild_id)
         self._now_us = int(survey.plan.made_at.timestamp() * 1_000_000)
-        self._log = LogIdentity(survey.seal.log.log_id, survey.plan.incarnation)
+        self._log = LogIdentity(survey.seals[0].log.log_id, survey.plan.incarnation)
         self.state = survey.old.state.copy()
         self.state.log, self.state.sealed_for = self._log, 0
         self.state.older = None  # all parts were read: nothing is to be read of another base

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from ..catalog.parallel import Engine
     from ..plans import Progress, Source
     from ..store import Store
-    from .old_log import Seal, SlotName
     from .plan import RebuildPlan, Survey
 
 
@@ -141,7 +140,7 @@ def execute_rebuild(
         rows=counts.rows,
         size_bytes=counts.bytes,
         checkpoint_key=key,
-        seal_key=log.folder + seal_name(found.seal, found.seal.at),
+        seal_key=log.folder + seal_name(found.seals[0]),
     )
 
 
@@ -203,7 +202,7 @@ def _complete_mirror(log: LogReader, found: Survey, *, exclusive: bool) -> None:
 
     Requests: 2 LIST; 1 GET and 1 PUT for each.
     """
-    present = found.seal.log.incarnation
+    present = found.plan.sealed
     copies, listing = log.copies(present), log.names(present)
     mirror = Mirror(log, exclusive=exclusive, in_background=False)
     with contextlib.suppress(LostTail), warnings.catch_warnings():
@@ -218,35 +217,33 @@ def _complete_mirror(log: LogReader, found: Survey, *, exclusive: bool) -> None:
 def _seal(log: LogReader, found: Survey, at_once: int, *, exclusive: bool) -> None:
     """Takes the names that a committer may still use in the present incarnation."""
     take = partial(_take, log, found, exclusive=exclusive)
-    take(found.seal.at)
+    take(found.seals[0])
     if exclusive:  # else names are random, and nothing is promised
-        parallel(take, found.seal.others, at_once=at_once)
+        parallel(take, found.seals[1:], at_once=at_once)
 
 
-def _take(log: LogReader, found: Survey, at: SlotName, *, exclusive: bool) -> None:
+def _take(log: LogReader, found: Survey, seal: StandingSeal, *, exclusive: bool) -> None:
     """Puts a seal in both places, or copies that which another execution of this rebuild has put.
 
     Raises:
         PlanOutdated: Somebody has committed under this name, or another rebuild sealed it.
     """
-    planned, plan = found.seal, found.plan
-    key, seal = log.folder + seal_name(planned, at), None
-    standing = StandingSeal(
-        planned.log, *at, bytes.fromhex(plan.rebuild_id), plan.incarnation, planned.epoch
-    )
-    at_us = max(planned.after_us + 1, int(plan.made_at.timestamp() * 1_000_000))
-    body = encode_seal(standing, planned.previous, at_us)
+    key, standing = log.folder + seal_name(seal), None
+    head = found.old.successor if found.old.seal is None else None
+    _, uuid, digest, at_us = head or (b"", bytes(16), bytes(32), 0)
+    at_us = max(at_us + 1, int(found.plan.made_at.timestamp() * 1_000_000))
+    body = encode_seal(seal, (uuid, digest), at_us)
     there = _put_once(log.store, key, body, exclusive=exclusive)
     with contextlib.suppress(CorruptError):
-        seal = read_seal(there, key)
-    if seal is None or seal.rebuild_id.hex() != plan.rebuild_id:
-        raise _outdated(plan, "The log")
+        standing = read_seal(there, key)
+    if standing is None or standing.rebuild_id != seal.rebuild_id:
+        raise _outdated(found.plan, "The log")
     _put_once(log.store, mirror_key(key), there, exclusive=exclusive)
 
 
-def seal_name(seal: Seal, at: SlotName) -> str:
+def seal_name(seal: StandingSeal) -> str:
     """Returns the name of a seal, without its folder."""
-    return LogObject(seal.log.incarnation, at.revision, at.uuid[:4].hex(), "transaction").name
+    return LogObject(seal.log.incarnation, seal.revision, seal.uuid[:4].hex(), "transaction").name
 
 
 def _put_once(store: Store, key: str, body: bytes, *, exclusive: bool) -> bytes:

@@ -12,7 +12,7 @@ Source: docs/format.md, sections 4.3 and 4.5.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ..catalog.format.footer import MAX_FILE_EPOCH
 from ..catalog.format.names import (
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .copies import Names
     from .scan import FileName, OwnFile, Scan
 
+Slot = tuple[int, bytes]  # a name in the log: revision and slot uuid
 _OPENINGS: Final = 32  # so many of the newest may still commit
 _NOBODYS: Final = bytes(16)
 
@@ -265,65 +266,40 @@ def _chosen(some: list[DecodedTransaction], later: DecodedTransaction | None) ->
 # --- How it is ended ------------------------------------------------------------------------------
 
 
-class SlotName(NamedTuple):
-    """A name in the log: a revision and its slot uuid."""
+def plan_seals(
+    old: OldLog, scan: Scan, log: LogIdentity, rebuild_id: bytes, following: int
+) -> list[StandingSeal]:
+    """Returns the seals that end the present incarnation, `log`: first that under the agreed name
+    of the revision after the head, or as good a guess as can be made; then those under further
+    names that a living committer may still use.
 
-    revision: int
-    uuid: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Seal:
-    """How the present incarnation is ended.
-
-    Attributes:
-        log: The present incarnation.
-        at: The agreed name of the revision after the head, or as good a guess as can be made.
-        previous: Slot uuid and digest of the head; zero if it can't be read.
-        epoch: The seal's.
-        after_us: Commit time of the head; 0 if it can't be read.
-        others: Further names that a living committer may still use.
+    Args:
+        following: The incarnation that the rebuild begins.
     """
-
-    log: LogIdentity
-    at: SlotName
-    previous: tuple[bytes, bytes]
-    epoch: int
-    after_us: int
-    others: tuple[SlotName, ...]
-
-
-def plan_seal(old: OldLog, scan: Scan, log: LogIdentity) -> Seal:
-    """Decides how the present incarnation, `log`, will be ended."""
-    writer, database = old.state.writer, old.state.database
-    at = _agreed_name(old, writer, database, log.incarnation)
-    promised = old.successor if old.seal is None else None
-    _, uuid, digest, at_us = promised or (b"", bytes(16), bytes(32), 0)
+    at = _agreed_name(old, log.incarnation)
     names = map(parse_own_file, scan.sizes)  # of files that can't be read, too
     epochs = [one.epoch for one in names if one is not None and one.epoch < MAX_FILE_EPOCH]
     epoch = max([old.epoch + 1, *epochs]) if old.seal is None else old.seal.epoch
-    others = _promised(scan.own, old, at, log.incarnation)
-    return Seal(log, at, (uuid, digest), epoch, at_us, others)
+    slots = [at, *_promised(scan.own, old, at, log.incarnation)]
+    return [StandingSeal(log, *slot, rebuild_id, following, epoch) for slot in slots]
 
 
-def _agreed_name(old: OldLog, writer: str, database: str, incarnation: int) -> SlotName:
+def _agreed_name(old: OldLog, incarnation: int) -> Slot:
     """Returns the name of the revision after the head. If nobody can know it, one that any two
     rebuilds agree on."""
     if old.seal is not None:
-        return SlotName(old.seal.revision, old.seal.uuid)
+        return old.seal.revision, old.seal.uuid
     here = incarnation == old.incarnation
     revision = old.head + 1 if here else 0
     readable = max([old.state.revision, *old.readable])
     if here and old.successor is not None and readable == old.head:
-        return SlotName(revision, old.successor[0])
+        return revision, old.successor[0]
     if revision == 0 and incarnation == 1:
-        return SlotName(0, first_slot_uuid(writer, database))
-    return SlotName(revision, rebuilt_slot_uuid(_NOBODYS, revision))
+        return 0, first_slot_uuid(old.state.writer, old.state.database)
+    return revision, rebuilt_slot_uuid(_NOBODYS, revision)
 
 
-def _promised(
-    own: Iterable[OwnFile], old: OldLog, at: SlotName, incarnation: int
-) -> tuple[SlotName, ...]:
+def _promised(own: Iterable[OwnFile], old: OldLog, at: Slot, incarnation: int) -> list[Slot]:
     """Returns the names above the head that a committer may still use, as far as footers say."""
     tops: dict[bytes, int] = {}  # the highest base of each opening
     order: dict[bytes, tuple[int, int, int]] = {}
@@ -333,18 +309,15 @@ def _promised(
             tops[seed] = max(base, tops.get(seed, base))
             order[seed] = max((file.epoch, base, file.last_clock), order.get(seed, (0, -1, 0)))
     is_whole = old.state.revision == old.head and old.state.revision >= 0 and not old.others
-    if is_whole and max(tops.values(), default=-1) < at.revision:
-        return ()  # the head is what footers say it is: it has promised one name
-    first = max(0, at.revision if is_whole else at.revision - 1)
+    if is_whole and max(tops.values(), default=-1) < at[0]:
+        return []  # the head is what footers say it is: it has promised one name
+    first = max(0, at[0] if is_whole else at[0] - 1)
     newest = sorted(tops, key=lambda seed: (order[seed], seed))[-_OPENINGS:]
     bases = {tops[seed] for seed in newest if tops[seed] >= first}
-    found: set[tuple[int, bytes]] = set()
+    found: set[Slot] = set()
     for seed in newest:
         start = max(tops[seed], first)
         for revision in bases.union(range(start, start + SEALED_AHEAD + 1)):
             found.add((revision + 1, successor_uuid(seed, revision)))
     taken = {(item.revision, item.uuid8) for item in old.names if item.incarnation == incarnation}
-    names = (SlotName(*name) for name in sorted(found))
-    return tuple(
-        name for name in names if name != at and (name.revision, name.uuid[:4].hex()) not in taken
-    )
+    return [slot for slot in sorted(found - {at}) if (slot[0], slot[1][:4].hex()) not in taken]

@@ -23,21 +23,21 @@ from ..catalog.parallel import AT_ONCE, Embedded, parallel
 from ..errors import NotFoundError, StorageError, UsageError
 from ..plans import Effect, Field, Group, Source, as_text, open_source
 from ..plans.saved import decode_plan, encode_plan
-from .old_log import live_files_of, plan_seal, read_old_log
+from .old_log import live_files_of, plan_seals, read_old_log
 from .rules import EXCLUDED, INCLUDED, REMOVED, Base, Decision, Readable, Salvaged, decide
 from .scan import FileName, LeftOut, LeftOutKind, Scan, is_there, keep_own, scan_data
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ..catalog.ambient import Ambient
     from ..catalog.catalog import Catalog
-    from ..catalog.format.objects import DecodedTransaction
+    from ..catalog.format.objects import DecodedTransaction, StandingSeal
     from ..catalog.log.state import State
     from ..catalog.parallel import Engine
     from ..plans import Progress
     from ..store import Store
-    from .old_log import OldLog, Seal
+    from .old_log import OldLog
 
 Proof = Literal["proven", "unproven"]
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -192,7 +192,7 @@ class Survey:
     old: OldLog
     scan: Scan
     decision: Decision
-    seal: Seal
+    seals: list[StandingSeal]
     plan: RebuildPlan
 
 
@@ -295,9 +295,21 @@ def survey(
     _check_asked(exclude, include, decision)
     _refuse_unlisted(store, base_folder(writer, database), decision)
     present = max([old.incarnation, *(one.incarnation for one in scan.own)])
-    seal = plan_seal(old, scan, LogIdentity(log_id, present))
-    plan = _plan(place, old, scan, decision, live, seal, (exclude, include), again)
-    return Survey(old, scan, decision, seal, plan)
+    following = present + 1 if old.seal is None else old.seal.next_incarnation
+    if following > MAX_INCARNATION:
+        raise UsageError(
+            f"{writer}/{database} is in its last incarnation, {present}",
+            hint="Copy its data files to another writer, and add them there",
+        )
+    if again is not None:
+        rebuild_id, made_at = bytes.fromhex(again.rebuild_id), again.made_at
+    else:
+        rebuild_id = ambient.new_id() if old.seal is None else old.seal.rebuild_id
+        now = dt.timedelta(microseconds=ambient.now_us())
+        made_at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + now
+    seals = plan_seals(old, scan, LogIdentity(log_id, present), rebuild_id, following)
+    plan = _plan(store.url, made_at, old, scan, decision, live, seals, (exclude, include))
+    return Survey(old, scan, decision, seals, plan)
 
 
 # --- What the rules are asked ---------------------------------------------------------------------
@@ -394,43 +406,31 @@ def parts_of(decision: Decision, scan: Scan) -> int:
 
 
 def _plan(  # noqa: PLR0917 - all that was found
-    place: Source,
+    url: str,
+    made_at: dt.datetime,
     old: OldLog,
     scan: Scan,
     decision: Decision,
     live: Mapping[FileName, int],
-    seal: Seal,
+    seals: Sequence[StandingSeal],
     asked: tuple[tuple[str, ...], tuple[str, ...]],
-    again: RebuildPlan | None,
 ) -> RebuildPlan:
-    state = old.state
+    state, seal = old.state, seals[0]
     counted = {one.attempt.transaction_id for one in decision.salvaged}
     bases = [one.base_revision + 1 for one in scan.own if one.transaction_id in counted]
-    above = max([old.top, seal.at.revision, *(one.revision for one in seal.others), *bases])
-    if again is not None:
-        rebuild_id, made_at = again.rebuild_id, again.made_at
-    else:
-        rebuild_id = (place.ambient.new_id() if old.seal is None else old.seal.rebuild_id).hex()
-        now = dt.timedelta(microseconds=place.ambient.now_us())
-        made_at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + now
+    above = max([old.top, *(one.revision for one in seals), *bases])
     left_out = [*scan.left_out, *_refused(scan, decision)]
     gone = "its table has it, and it is not in the store any more"
     left_out += [LeftOut(n[1], 0, live.get(n, 0), "gone", gone) for n in decision.gone]
-    present = seal.log.incarnation
-    if old.seal is None and present >= MAX_INCARNATION:
-        raise UsageError(
-            f"{state.writer}/{state.database} is in its last incarnation, {MAX_INCARNATION}",
-            hint="Copy its data files to another writer, and add them there",
-        )
     return RebuildPlan(
         kind="rebuild",
-        url=place.store.url,
+        url=url,
         writer=state.writer,
         database=state.database,
         made_at=made_at,
-        rebuild_id=rebuild_id,
-        sealed=present,
-        incarnation=present + 1 if old.seal is None else old.seal.next_incarnation,
+        rebuild_id=seal.rebuild_id.hex(),
+        sealed=seal.log.incarnation,
+        incarnation=seal.next_incarnation,
         revision=above + parts_of(decision, scan),
         epoch=seal.epoch + 1,
         base=(0, -1) if state.log is None else (state.log.incarnation, state.revision),
