@@ -129,7 +129,11 @@ class Refs:
             key = opening_key(ref, database)
             logs = decode_opening(self.store.get(key), key, cut)
         wanted = [w for w in cut.writers if writers is None or w in writers]
-        return parallel(lambda w: self._state(cut, w, logs.get(w)), wanted)
+        others = [w for w in wanted if not logs.get(w)]
+        found = dict(
+            zip(others, parallel(lambda w: self._state(cut, w, None), others), strict=True)
+        )
+        return [found.get(w) or self._state(cut, w, logs[w]) for w in wanted]
 
     def _state(self, cut: Cut, writer: str, bodies: Sequence[Bodies] | None) -> State:
         log = LogReader(self.store, writer, cut.database, self.ambient)
