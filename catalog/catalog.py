@@ -30,10 +30,10 @@ from .changing import AsOf, Changing, checked_names
 from .format import compute as pc
 from .format.columns import column
 from .format.cut import Cut, is_token, parse_token
-from .format.names import base_folder, check_id, is_id
+from .format.names import base_folder, check_id
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
-from .read.log_folder import writer_ids
+from .read.log_folder import log_places, writer_ids
 from .read.log_reader import LogReader
 from .read.points_in_time import iso, position_of, refuse_twins, state_at, time_us
 from .scalars import value_of
@@ -649,11 +649,8 @@ class Catalog(Changing):
     # --- Finding logs -----------------------------------------------------------------------------
 
     def _logs(self) -> list[tuple[str, str]]:
-        writers = writer_ids(self.store)
-        folders = parallel(lambda writer: self.store.list_folders(f"{writer}/"), writers)
-        pairs = [(w, d) for w, names in zip(writers, folders) for d in names if is_id(d)]
-        inner = parallel(lambda pair: self.store.list_folders(f"{pair[0]}/{pair[1]}/"), pairs)
-        return [pair for pair, names in zip(pairs, inner) if {"transactions", "mirror"} & {*names}]
+        both = {"transactions", "mirror"}
+        return [(w, d) for w, d, folders in log_places(self.store) if both & folders]
 
     def _listings(self, database: str, *, tell_lost: bool = False) -> list[Listing]:
         """The logs of a database.

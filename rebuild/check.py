@@ -31,7 +31,6 @@ from ..catalog.data.stated import wrong_statements
 from ..catalog.format.deletes import MAX_ROWS
 from ..catalog.format.names import (
     base_folder,
-    is_id,
     is_in_place,
     is_own,
     mirror_key,
@@ -49,7 +48,7 @@ from ..catalog.log.replay import apply
 from ..catalog.log.state import empty_state
 from ..catalog.parallel import each_in_parallel
 from ..catalog.read.hidden import bitmap_of
-from ..catalog.read.log_folder import writer_ids
+from ..catalog.read.log_folder import log_places
 from ..catalog.read.log_reader import LogReader
 from ..catalog.read.mirror import rebuild_command, repair_command
 from ..catalog.read.set_back import lost_bases
@@ -73,7 +72,6 @@ if TYPE_CHECKING:
 
 _STRAYS: Final = 256  # that are reported
 _NAMED: Final = 3
-_FOLDERS: Final = frozenset({"transactions", "mirror", "data"})
 _COLUMNS: Final = [
     "table", "path", "size_bytes", "row_count", "revision", "footer_bytes", "footer_digest",
 ]  # fmt: skip
@@ -155,14 +153,10 @@ def logs_to_check(
     Raises:
         DatabaseNotFound: There is none.
     """
-    store = catalog.store
     found = [
         (owner, name)
-        for owner in writer_ids(store)
-        if writer in (None, owner)
-        for name in store.list_folders(f"{owner}/")
-        if is_id(name) and database in (None, name)
-        if _FOLDERS.intersection(store.list_folders(base_folder(owner, name)))
+        for owner, name, folders in log_places(catalog.store, writer, database)
+        if folders & {"transactions", "mirror", "data"}
     ]
     if not found:
         raise DatabaseNotFound(

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..catalog.format.footer import MAX_FILE_EPOCH
 from ..catalog.format.names import (
     MAX_INCARNATION,
-    MAX_REVISION,
     first_slot_uuid,
-    parse_log_object,
     parse_own_file,
     rebuilt_slot_uuid,
     successor_uuid,
@@ -27,12 +25,12 @@ from ..catalog.format.names import (
 from ..catalog.format.objects import StandingSeal, read_seal
 from ..catalog.log.admission import check_writer_features
 from ..catalog.log.compared import live_files, live_rows, read_whole
-from ..catalog.log.listing import plan_read
 from ..catalog.log.outcomes import SEALED_AHEAD, foreign_error
 from ..catalog.log.part import Part, batch_parts
 from ..catalog.log.state import State, empty_state
 from ..catalog.read.log_reader import LogReader
-from ..errors import CorruptError, ForkError, NotFoundError, UnsupportedFeature
+from ..catalog.read.points_in_time import newest_sound
+from ..errors import NotFoundError, UnsupportedFeature
 from .copies import names_of, read_items
 
 if TYPE_CHECKING:
@@ -147,48 +145,30 @@ def read_old_log(
     old.incarnation = max((item.incarnation for item in names), default=1)
     for incarnation in sorted({item.incarnation for item in names}, reverse=True):
         state = _newest_state(log, incarnation, old.doubts)
-        if state is not None:
-            _take_state(old, state)
+        if state is not None and state.log is not None:
+            if state.is_foreign:
+                raise foreign_error(state)
+            check_writer_features(state)
+            old.state, old.log_id, old.epoch = state, state.log.log_id, state.epoch
             break
     _take_objects(log, old)
     return old
 
 
-# --- The newest state -----------------------------------------------------------------------------
-
-
 def _newest_state(log: LogReader, incarnation: int, doubts: list[str]) -> State | None:
     """Returns the newest state of an incarnation of which every part can be read."""
-    listing = log.names_of_both(incarnation)
-    revisions = sorted({*listing.transactions, *listing.checkpoints}, reverse=True)
-    broken = MAX_REVISION  # nothing from here on is readable that builds on what is below
-    for target in revisions:
-        if target >= broken and target not in listing.checkpoints:
-            continue
-        try:
-            plan_read(listing, target)  # what is not listed needs no request
-            state = log.load(target, listing, incarnation)
-            if state.sealed_for:
-                state = log.load(target - 1, listing, incarnation)
-            read_whole(state)
-        except UnsupportedFeature:
-            raise
-        except (CorruptError, ForkError, NotFoundError) as error:
-            if not doubts:  # what is wrong with the highest says most
-                doubts.append(f"Revision {target} can't be read: {error.message}")
-            item = parse_log_object((error.key or "").split(" and ")[0].rsplit("/", 1)[-1])
-            broken = item.revision if item is not None else target
-            continue
-        return state if state.log is not None else None
-    return None
-
-
-def _take_state(old: OldLog, state: State) -> None:
-    if state.is_foreign:
-        raise foreign_error(state)
-    check_writer_features(state)
-    assert state.log is not None
-    old.state, old.log_id, old.epoch = state, state.log.log_id, state.epoch
+    try:
+        listing = log.names_of_both(incarnation)
+        state, broken = newest_sound(log, listing, incarnation, read_whole)
+        if state is not None and state.sealed_for:
+            state = log.load(state.revision - 1, None, incarnation)
+    except NotFoundError:
+        return None
+    if isinstance(broken, UnsupportedFeature):
+        raise broken
+    if broken is not None and not doubts:  # what is wrong with the highest says most
+        doubts.append(broken.message)
+    return state
 
 
 def live_files_of(state: State) -> dict[FileName, int]:

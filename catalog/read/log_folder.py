@@ -15,12 +15,13 @@ from ...errors import CorruptError, CorruptObject, ObjectNotFound, UnsupportedFe
 from ...store.base import PAGE_KEYS
 from ..ambient import SYSTEM, Ambient
 from ..format.frame import HEADER_BYTES
-from ..format.names import is_id, log_folder, mirror_log_folder, name_prefix
+from ..format.names import base_folder, is_id, log_folder, mirror_log_folder, name_prefix
 from ..format.objects import decode_transaction
 from ..log.listing import Listing
+from ..parallel import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ...store import Store
     from ..log.state import State
@@ -156,6 +157,32 @@ def writer_ids(store: Store) -> list[str]:
     Requests: 1 LIST.
     """
     return [name for name in store.list_folders("") if is_id(name)]
+
+
+def log_places(
+    store: Store,
+    writer: str | None = None,
+    database: str | None = None,
+    *,
+    known: Collection[tuple[str, str]] = (),
+) -> list[tuple[str, str, frozenset[str]]]:
+    """Returns where logs may be: writer, database, and the names of the folders there; sorted.
+
+    Args:
+        writer, database: Only of this one.
+        known: Pairs that are not asked for.
+    Requests: 1 LIST for the writers, 1 for each writer, 1 for each pair.
+    """
+    writers = [name for name in writer_ids(store) if writer in (None, name)]
+    names = parallel(lambda one: store.list_folders(f"{one}/"), writers)
+    pairs = [
+        (owner, name)
+        for owner, found in zip(writers, names, strict=True)
+        for name in found
+        if is_id(name) and database in (None, name) and (owner, name) not in known
+    ]
+    folders = parallel(lambda pair: store.list_folders(base_folder(*pair)), pairs)
+    return [(*pair, frozenset(found)) for pair, found in zip(pairs, folders, strict=True)]
 
 
 _AT_HAND: Final = ("memory", "file")  # stores that answer without a round trip

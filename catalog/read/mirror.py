@@ -19,8 +19,9 @@ import warnings
 from typing import TYPE_CHECKING
 
 from ...errors import LogLost, LostTail, ObjectNotFound
-from ..format.names import LogObject, base_folder, is_id, log_folder, mirror_key, mirror_log_folder
+from ..format.names import LogObject, base_folder, log_folder, mirror_key, mirror_log_folder
 from ..log.listing import Listing, read_listing
+from .log_folder import log_places
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -226,18 +227,12 @@ def without_log(
         Writer, database, and whether its mirror is there.
     Requests: 1 LIST for the writers, 1 for each writer, 1 for each pair that isn't known.
     """
-    writers = [name for name in store.list_folders("") if is_id(name)]
     found = []
-    for one in writers if writer is None else {writer}.intersection(writers):
-        for name in store.list_folders(f"{one}/"):
-            wanted = is_id(name) if database is None else name == database
-            if not wanted or (one, name) in known:
-                continue
-            folders = set(store.list_folders(base_folder(one, name)))
-            if "transactions" in folders and any(store.list(log_folder(one, name), first_page=1)):
-                continue
-            if folders & {"mirror", "segments", "data"}:
-                found.append((one, name, "mirror" in folders))
+    for one, name, folders in log_places(store, writer, database, known=known):
+        if "transactions" in folders and any(store.list(log_folder(one, name), first_page=1)):
+            continue
+        if folders & {"mirror", "segments", "data"}:
+            found.append((one, name, "mirror" in folders))
     return found
 
 

@@ -25,7 +25,7 @@ from ..format.cut import TOKEN_DIGEST_BYTES, Cut, Position
 from ..format.names import LogObject, parse_log_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..log.listing import Listing
     from ..log.state import State
@@ -191,7 +191,7 @@ def load_at(log: LogReader, at_us: int, listing: Listing, incarnation: int = 0) 
     if listing.head < 0:
         log.load(None, listing)  # refused as the head is, if names are there that lead nowhere
         return None
-    state, broken = _newest_sound(log, listing, incarnation)
+    state, broken = newest_sound(log, listing, incarnation)
     if state is not None and state.revision >= 0 and state.committed_at_us <= at_us:
         if broken is not None and at_us > state.committed_at_us:
             raise broken  # its own commit time is unknown: it may have been before
@@ -246,16 +246,24 @@ def _tell_of_future(log: LogReader, head: State, at_us: int) -> None:
     )
 
 
-def _newest_sound(
-    log: LogReader, listing: Listing, incarnation: int
+def newest_sound(
+    log: LogReader,
+    listing: Listing,
+    incarnation: int,
+    use: Callable[[State], State] = lambda state: state,
 ) -> tuple[State | None, LakelogError | None]:
     """The newest state that can be read, and the error that stands above it, if any. Goes down
-    by listed revisions."""
+    by listed revisions.
+
+    Args:
+        use: Called with a state; raises `CorruptError` if it can't be used after all.
+    """
     broken: LakelogError | None = None
     target = listing.head
     while target >= 0:
         try:
-            return log.load(target, listing if broken is None else None, incarnation), broken
+            state = log.load(target, listing if broken is None else None, incarnation)
+            return use(state), broken
         except (RevisionNotFound, SnapshotPruned):
             if broken is None:
                 raise
