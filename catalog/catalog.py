@@ -277,9 +277,10 @@ class Catalog(Changing):
         counted, and a digest of sorted ones is compared, before the commit; deleted rows go, and so
         do references to external files. Live writers go on beside it, and none is fenced.
 
-        A group whose files others change meanwhile is rewritten again, three times at most; a
-        losing attempt deletes what it wrote. What is done stays done: a run that was interrupted is
-        repeated.
+        Rows that others delete meanwhile are deleted of the new files in the same commit. A group
+        whose files others take out, or whose columns change, is rewritten again, three times at
+        most; a losing attempt deletes what it wrote. What is done stays done: a run that was
+        interrupted is repeated.
 
         Args:
             table: The only table; None: all.

@@ -546,7 +546,7 @@ class BaseTransaction:
         self._sent = True
         if self._intent.actions or self._intent.app_id:
             try:
-                self.commit_info = self._session.commit(self._intent)
+                self.commit_info = self._send()
             except ConflictError as error:
                 if isinstance(error, ClockError):
                     raise  # once the clock is set, the same commit goes
@@ -561,6 +561,9 @@ class BaseTransaction:
             self._session.ask_anew(lambda state: refuse_conflict(state, self._intent))
         self._closed = True
         return self.commit_info
+
+    def _send(self) -> CommitInfo:
+        return self._session.commit(self._intent)
 
     def discard(self) -> None:
         """Give the transaction up. Files already written are deleted if it was never sent to be

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ...errors import UsageError
 from ..log.lookup import files_with
+from .carrying import Carrying
 from .change_all import OVERTAKEN
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class CompactGroup:
         size_bytes, row_count: Of all of them together, deleted rows included.
         deleted_rows: How many of these are deleted by number.
         reason: Why: `small files` or `deleted rows`.
-        status: planned; done; overtaken: others gave the table a key, or changed its files three
+        status: planned; done; overtaken: others gave the table a key, or took files out three
             times while it was rewritten, and nothing of it was committed; not begun: the time limit
             came first.
         revision: Of its commit.
@@ -320,6 +321,7 @@ def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> 
     """Rewrites one group; again without the files that others have taken out meanwhile."""
     for turn in range(_TRIES):
         tx = writer.transaction(operation="rewrite", summary={"job": "compact"})
+        tx._carrying = Carrying()
         paths = group.paths if turn == 0 else _live(writer, group)
         try:
             found = tx.rewrite(

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...errors import OperationInvalid, UsageError
 from ..data.scan import Projection, scan_files
 from ..data.unify import FileSchema, shown
 from ..format import compute as pc
-from ..format.columns import array, column
+from ..format.columns import array, column, numbers
 from ..format.frame import LogIdentity
 from ..format.names import base_folder
 from ..format.objects import DecodedTransaction
@@ -388,11 +389,8 @@ def columns_to_sort(sort_by: Any) -> list[str]:
 
 def in_order(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, order: list[str], table: str
-) -> Iterator[pa.RecordBatch]:
-    """The same rows, sorted; as they come if there is nothing to sort by."""
-    if not order:
-        yield from batches
-        return
+) -> tuple[Iterator[pa.RecordBatch], np.ndarray]:
+    """The same rows, sorted, rows of the same values as they come; and where each comes from."""
     lacking = [name for name in order if name not in schema.names]
     if lacking:
         raise UsageError(
@@ -402,11 +400,11 @@ def in_order(
         )
     rows = pa.Table.from_batches(batches, schema)
     try:
-        found = rows.sort_by([(name, "ascending") for name in order])
+        places = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order])
     except (pa.ArrowException, TypeError) as error:
         raise UsageError(
             f"Rows of table {table!r} can't be sorted by {', '.join(order)}: {error}",
             key=order[0],
             hint="Sort by columns of numbers, times or texts",
         ) from error
-    yield from found.to_batches()
+    return iter(rows.take(places).to_batches()), numbers(places).astype(np.int64)

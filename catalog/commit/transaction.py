@@ -10,15 +10,16 @@ Source: docs/changing.md, "Operations".
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...errors import UsageError
+from ...errors import InputRemoved, OperationConflict, UsageError
 from ..data.parquet import FILE_BYTES
 from ..format.names import escape_name
 from ..log.operations import say_rewritten
 from ..scalars import value_of
 from .adopt import path_of
 from .base_transaction import Replaced, RowDelta
+from .carrying import Carrying, Moved, NewFile
 from .deleting import others_give_key
 from .inputs import (
     Counted,
@@ -39,8 +40,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..data.unify import Shown
+    from ..log.outcomes import CommitInfo
     from .deleting import Mode
     from .inputs import Group, Inputs
+
+
+_CARRIED: Final = 20  # times a rewrite takes in what others have deleted meanwhile
 
 
 class Transaction(Updating):
@@ -54,6 +59,21 @@ class Transaction(Updating):
         transaction_id: Hex; in the names and footers of its files, and in the log.
         commit_info: Set once committed; None before, and for a transaction without any change.
     """
+
+    _carrying: Carrying | None = None  # set by who wants deletes that come meanwhile carried over
+
+    def _send(self) -> CommitInfo:
+        for _ in range(_CARRIED):
+            try:
+                return super()._send()
+            except OperationConflict as error:
+                if self._carrying is None or isinstance(error, InputRemoved):
+                    raise
+                if self._session.may_stand(self._intent.transaction_id):
+                    raise
+                if not self._carrying.over(self):
+                    raise
+        return super()._send()
 
     def _refuse_keyed(self, table: str) -> None:
         """Raises `UsageError` if a table has a key: older rows would be read again if files went,
@@ -335,12 +355,16 @@ class Transaction(Updating):
         total = 0
         for group in found.groups:
             taken, given = RowDigest(group.schema), RowDigest(group.schema)
-            read = group.read(self._session)
+            read, places = group.read(self._session), None
             if order:  # else the batches that are read are those that are written
-                read = in_order(digested(read, taken), group.schema, order, table)
+                read, places = in_order(digested(read, taken), group.schema, order, table)
                 read = digested(read, given)
-            rows = Counted(read)
+            rows, before = Counted(read), len(self._intent.actions)
             paths += self._again(table, group, rows, **options)
+            if self._carrying is not None:
+                adds = (action.add for action in self._intent.actions[before:])
+                files = [NewFile(add.path, add.row_count) for add in adds if add.path]
+                self._carrying.moved.append(Moved(table, group.parts, places, files))
             if rows.rows != group.rows or taken.value != given.value:
                 raise rows_lost("rewrite", table, group.rows, rows.rows)
             total += group.rows

@@ -84,6 +84,7 @@ class Claim:
             is that which they are files of. None: it replaces none.
         has_read: Whether it read the files that it takes out. They may have been named to it: then
             it relies on nothing, unless it puts rows in.
+        deletes_until: Deletes of revisions up to this one are carried over to what it puts in.
         only_deletes: Whether it writes none anew: it relies on `may_hold`, and on nothing else.
         has_key: Of a delete by a predicate that the log keeps, which holds of what comes as well:
             whether the table has a key, in a state. It relies on nothing, unless rows come with it
@@ -97,6 +98,7 @@ class Claim:
     has_read: bool = True
     only_deletes: bool = False
     has_key: Callable[[State], bool] | None = None
+    deletes_until: int = -1
 
 
 BATCH_FROM_FILES: Final = 256
@@ -254,6 +256,7 @@ def build_transaction(
         ),
     )
     actions = [action for intent in intents for action in intent.actions]
+    last = [action for intent in intents for action in intent.last]
     attachments = Attachments()
     files = sum(action.WhichOneof("kind") == "add" for action in actions)
     again = [rows for intent in intents for rows in intent.again]
@@ -261,9 +264,10 @@ def build_transaction(
         files
         and (files > BATCH_FROM_FILES or sum(a.ByteSize() for a in actions) > BATCH_FROM_BYTES)
     ):
-        actions = _batched(state, actions, attachments, again)
-        actions += (action for intent in intents for action in intent.last)
+        actions = [*_batched(state, actions, attachments, again), *last]
         _recount(message, actions)
+    elif last:
+        actions = [a for intent in intents for a in (*intent.actions, *intent.last)]
     if state.revision < 0 and [action.WhichOneof("kind") for action in actions[:1]] != ["identity"]:
         actions.insert(0, identity_action(state.writer, state.database))
         message.commit.members[0].action_count += 1

@@ -252,7 +252,7 @@ def _hold_deletes(state: State, intent: Intent, claim: Claim) -> None:
     table, base = claim.table, claim.base_revision
     found = [item.revision for item in state.deletes.of_table(table)]
     found += [e.revision for entries in state.deletes.rows_of(table).values() for e in entries]
-    since = [revision for revision in found if revision > base]
+    since = [revision for revision in found if revision > max(base, claim.deletes_until)]
     if since:
         other = _committed_by(state, min(since), "")
         raise OperationConflict(

@@ -203,7 +203,7 @@ def test_files_written_before_and_after_a_change_of_columns(catalog: Catalog) ->
 
 
 def compacted_beside(
-    catalog: Catalog, change: Callable[[int], None], turns: int
+    catalog: Catalog, change: Callable[[int], None], turns: int, **options: Any
 ) -> lakelog.catalog.commit.compacting.Compaction:
     """Compacts while `change` is called before each of the first commits of the compaction."""
     plan = catalog.compact("db")
@@ -222,7 +222,7 @@ def compacted_beside(
         writer._session.commit = after_change  # type: ignore[method-assign]
         return writer
 
-    return execute_compaction(plan, opened, CompactOptions())
+    return execute_compaction(plan, opened, CompactOptions(**options))
 
 
 def test_an_append_is_no_conflict(catalog: Catalog) -> None:
@@ -237,20 +237,49 @@ def test_an_append_is_no_conflict(catalog: Catalog) -> None:
     assert values(catalog) == [*range(12), 100]
 
 
+@pytest.mark.parametrize("sort_by", [(), ("n",)], ids=["as they come", "sorted"])
 @pytest.mark.parametrize("mode", ["rows", "predicate"])
-def test_a_delete_meanwhile_wins_and_the_group_is_rewritten_again(
-    catalog: Catalog, mode: str
+def test_a_delete_meanwhile_is_carried_over(
+    catalog: Catalog, mode: str, sort_by: tuple[str, ...]
 ) -> None:
+    fill(catalog)
+    with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+        tx.write("t", pa.table({"n": [20, 3], "half": [9, 9]}))
+        tx.delete("t", "n = 8", mode="rows")
+    catalog.delete("db", "t", "n = 9", mode="predicate")
+    at_first = catalog.snapshot("db").token
+    before = points(catalog)
+
+    def delete(turn: int) -> None:
+        where = "half = 9" if turn == 3 else f"n = {2 * turn + 1}"
+        with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+            tx.delete("t", where, mode=mode)
+
+    (group,) = compacted_beside(catalog, delete, 4, sort_by=sort_by).groups
+    assert group.status == "done"
+    assert values(catalog) == [0, 2, 4, 6, 7, 10, 11]
+    assert len(live(catalog)) == 1
+    assert {token: values(catalog, token) for token in before} == before
+    feed = catalog.changes("db", "t", at_first).read_all().to_pylist()
+    assert sorted(row["n"] for row in feed) == [1, 3, 3, 5, 20]
+    assert catalog.check("db", level="data").is_sound
+    names = [info.key for info in catalog.store.list("a/db/data/")]
+    written = [name for name in names if name.endswith(".parquet")]
+    assert len(written) == 8, "rows are written again once, and nothing is left over"
+
+
+def test_a_delete_of_all_rows_of_a_new_file_is_carried_over(catalog: Catalog) -> None:
     fill(catalog)
 
     def delete(turn: int) -> None:
         with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
-            tx.delete("t", f"n = {turn}", mode=mode)
+            tx.delete("t", "n >= 0 OR half = 77", mode="predicate")
 
-    (group,) = compacted_beside(catalog, delete, 2).groups
+    (group,) = compacted_beside(catalog, delete, 1).groups
     assert group.status == "done"
-    assert values(catalog) == list(range(2, 12))
-    assert len(live(catalog)) == 1
+    assert values(catalog) == []
+    catalog.compact("db", execute=True)
+    assert live(catalog) == []
 
 
 def test_files_that_others_took_out_are_left_out(catalog: Catalog) -> None:
@@ -271,14 +300,14 @@ def test_a_group_that_is_overtaken_each_time_leaves_nothing_behind(
 ) -> None:
     fill(catalog)
 
-    def delete(turn: int) -> None:
+    def remove(turn: int) -> None:
         with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
-            tx.delete("t", f"n = {turn}", mode="predicate")
+            tx.remove(live(catalog)[0])
 
-    found = compacted_beside(catalog, delete, 3)
+    found = compacted_beside(catalog, remove, 3)
     assert [g.status for g in found.groups] == ["overtaken"]
     assert found.remaining == 1
-    assert values(catalog) == list(range(3, 12))
+    assert values(catalog) == list(range(6, 12))
     assert len(list((tmp_path / "lake/a/db/data").rglob("*.parquet"))) == 6
 
 
