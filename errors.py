@@ -112,6 +112,10 @@ class InvalidPartition(UsageError):
     """The name of a partition doesn't tell the value of a column, or one that isn't of its type."""
 
 
+class InvalidPolicy(UsageError):
+    """A policy of maintenance can't be read, or says what can't be."""
+
+
 class InvalidPredicate(UsageError):
     """A `where=` that is not in the language of predicates, doesn't fit the table, or can't be told
     exactly to an engine."""

@@ -37,10 +37,9 @@ from .read.log_folder import log_places, writer_ids
 from .read.log_reader import LogReader
 from .read.points_in_time import iso, position_of, refuse_twins, state_at, time_us
 from .scalars import value_of
+from .upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from ..maintenance.database_plan import DatabasePlan
-    from ..plans import Progress
     from ..rebuild.findings import CheckReport, RepairReport
     from .commit.change_all import Evolved
     from .commit.compacting import Compaction
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     CutLike = AsOf | Snapshot | Mapping[str, AsOf | Snapshot]
 
 
-class Catalog(Changing):
+class Catalog(Changing, Upkeep):
     """All writers' logs under one root.
 
     Attributes:
@@ -355,120 +354,6 @@ class Catalog(Changing):
             return self.writer(name, database, shared=True)
 
         return execute_compaction(plan, opened, options, step)
-
-    def checkpoint(
-        self,
-        database: str,
-        *,
-        writers: Sequence[str] | None = None,
-        min_commits: int = 1,
-        execute: bool = False,
-    ) -> DatabasePlan:
-        """Write a checkpoint of the newest revision of each log, so that opening it needs no
-        replay. Writers do it by themselves. Nobody is fenced.
-
-        Args:
-            writers: Only of these logs.
-            min_commits: Only of logs with so many commits since their newest checkpoint.
-            execute: Do it; else only say what it would do.
-        Returns:
-            The plan, and where it was executed the reports; `describe()` says it in words.
-        Raises:
-            DatabaseNotFound, WriterNotFound: There is no such log.
-            ForeignLog, StorageError, and the like: The first error, after every log had its turn.
-        Requests: Those of `writers`; for each log 1 LIST, and for each that gets a checkpoint those
-            of opening a writer, 1 PUT, and 1 for each new segment.
-        """
-        options = {"min_commits": min_commits}
-        return self._step("checkpoint", database, options, writers=writers, execute=execute)
-
-    def prune(
-        self,
-        database: str,
-        *,
-        keep_days: float | None = None,
-        keep_revisions: int | None = None,
-        writers: Sequence[str] | None = None,
-        execute: bool = False,
-        progress: Progress | None = None,
-    ) -> DatabasePlan:
-        """Forget the beginning of each log, up to a checkpoint. What is younger than a day by the
-        store's clock stays. No row of the newest state goes, and no data file: see `gc`.
-
-        Args:
-            keep_days: Every point in time within the last so many days stays readable.
-            keep_revisions: So many of the newest revisions of each log stay readable. With both
-                given, what either asks for stays.
-            writers: Only of these logs.
-            execute: Do it; else only say what it would do.
-            progress: Called with (done, total, what).
-        Returns:
-            The plan, and where it was executed the reports; `describe()` says it in words.
-        Raises:
-            UsageError: Neither retention is given, or one is out of range.
-            DatabaseNotFound, WriterNotFound: There is no such log.
-            LostTail, ForkError, and the like: The first error, after every log had its turn. Of a
-                log in doubt nothing is deleted.
-        Requests: Those of `writers`; for each log those of `gc.prune.plan_prune`, and of
-            `execute_prune` if there is something to delete.
-        """
-        keep = {"keep_days": keep_days, "keep_revisions": keep_revisions}
-        return self._step(
-            "prune", database, keep, writers=writers, execute=execute, progress=progress
-        )
-
-    def gc(
-        self,
-        database: str,
-        *,
-        strays: Iterable[str] = (),
-        writers: Sequence[str] | None = None,
-        execute: bool = False,
-        progress: Progress | None = None,
-    ) -> DatabasePlan:
-        """Delete the data files that no revision names that can still be read, once they are a week
-        old by the store's clock.
-
-        Args:
-            strays: Patterns of paths below `<writer>/<database>/`, as of `fnmatch`: files that
-                lakelog didn't name go too if one matches.
-            writers: Only of these logs.
-            execute: Do it; else only say what it would do.
-            progress: Called with (done, total, what).
-        Returns:
-            The plan, and where it was executed the reports; `describe()` says it in words.
-        Raises:
-            UsageError: A pattern can't be.
-            DatabaseNotFound, WriterNotFound: There is no such log.
-            LostTail, ForkError, and the like: The first error, after every log had its turn. Of a
-                log in doubt nothing is deleted.
-        Requests: Those of `writers`; for each log those of `gc.collect.plan_gc`, and of
-            `execute_gc` if there is something to delete.
-        """
-        patterns = (strays,) if isinstance(strays, str) else tuple(strays)
-        options = {"strays": patterns}
-        return self._step(
-            "gc", database, options, writers=writers, execute=execute, progress=progress
-        )
-
-    def _step(
-        self,
-        kind: Literal["checkpoint", "prune", "gc"],
-        database: str,
-        options: Mapping[str, Any],
-        *,
-        writers: Sequence[str] | None,
-        execute: bool,
-        progress: Progress | None = None,
-    ) -> DatabasePlan:
-        from ..maintenance.database_plan import Step, run_step
-
-        if not isinstance(execute, bool):
-            raise UsageError(f"execute= is True or False, not {execute!r:.60}")
-        database, names = checked_names(database, writers)
-        return run_step(
-            self, database, Step(kind, options), writers=names, execute=execute, progress=progress
-        )
 
     # --- Check and repair -------------------------------------------------------------------------
 

@@ -87,6 +87,8 @@ _GROUPS: Final = {
         ("publish", "tags", "move a name to a point in time, for all its readers at once"),
     ),
     "Maintain": (
+        ("maintain", "maintain", "do all that is due: the job for every night"),
+        ("policy", "maintain", "show or set what maintain does"),
         ("compact", "compact", "rewrite small files into fewer"),
         ("checkpoint", "logs", "write a checkpoint, so that opening stays quick"),
         ("prune", "maintenance", "delete old history"),

@@ -133,7 +133,7 @@ _ELSEWHERE: Final = {
     "optimize": "compact",
     "rewrite-data-files": "compact",
     "expire-snapshots": "prune",
-    "cleanup": "gc",
+    "cleanup": "maintain",
     "remove-orphan-files": "gc",
     "history": "log",
     "commits": "log",

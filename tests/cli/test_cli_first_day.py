@@ -94,7 +94,7 @@ def test_an_error_in_an_input_says_nothing_of_the_catalog(cli, monkeypatch):
         ("optimize", "`lakelog compact`"),
         ("expire-snapshots", "`lakelog prune`"),
         ("expire_snapshots", "`lakelog prune`"),
-        ("cleanup", "`lakelog gc`, after `lakelog prune`"),
+        ("cleanup", "`lakelog maintain`"),
         ("fsck", "`lakelog check`"),
         ("history", "`lakelog log`"),
     ],

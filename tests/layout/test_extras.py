@@ -148,6 +148,19 @@ def test_polars(installed):
     installed.page("docs/engines.md", "Polars")
 
 
+SPANS = """
+import opentelemetry.trace, lakelog
+catalog = lakelog.open_catalog("lake")
+print(len(catalog.maintain(execute=True).rows))
+"""
+
+
+def test_otel(installed):
+    """Without an SDK spans go nowhere, and nothing else is different."""
+    installed.page("docs/engines.md", "pyarrow")
+    assert int(installed.python(SPANS)) >= 5
+
+
 STORE = """
 import json, sys, lakelog, pyarrow as pa
 catalog = lakelog.open_catalog(sys.argv[1], json.loads(sys.argv[2]))

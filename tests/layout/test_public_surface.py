@@ -12,9 +12,9 @@ import pytest
 SURFACE = {
     "Catalog": {
         "ambient", "changes", "check", "checkpoint", "compact", "databases", "delete", "drop",
-        "evolve", "find_tag", "gc", "history", "margins", "prune", "publish", "published", "remove",
-        "repair", "restore", "snapshot", "store", "tag", "tags", "untag", "update", "url", "wide",
-        "writer", "writers",
+        "evolve", "find_tag", "gc", "history", "maintain", "margins", "policy", "prune", "publish",
+        "published", "remove", "repair", "restore", "set_policy", "snapshot", "store",
+        "tag", "tags", "untag", "update", "url", "wide", "writer", "writers",
     },
     "Snapshot": {
         "column_names", "cut", "database", "dataset", "diff", "explain", "file_list",
