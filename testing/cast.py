@@ -39,6 +39,7 @@ from ..errors import (
     UnknownSchema,
 )
 from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
+from .naming import Names
 from .simulation import QUIET, Faults
 from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold
 
@@ -79,6 +80,7 @@ class Cast:
         prune_share: How often a keeper prunes, instead of collecting garbage.
         keep_revisions: What prune keeps, at the most.
         is_watched: Whether the whole store is compared after each change.
+        names: Tags and published cuts, where there are any.
         seen: The changes that were looked at.
     """
 
@@ -91,6 +93,7 @@ class Cast:
     prune_share: float = 0.5
     keep_revisions: int = 3
     is_watched: bool = False
+    names: Names | None = None
     seen: int = 0
 
     def begin(self) -> None:
@@ -215,6 +218,8 @@ class Cast:
                         keep_revisions=random.randint(1, self.keep_revisions),
                     )  # fmt: skip
                     execute_prune(store, plan, ambient=ambient, margins=MARGINS)
+                    if self.names is not None:
+                        self.names.check()
                 else:
                     plan = plan_gc(store, WRITER, DATABASE, ambient=ambient, margins=MARGINS)
                     execute_gc(store, plan, ambient=ambient, margins=MARGINS)
@@ -260,6 +265,8 @@ class Cast:
             raise Violation(f"I12 a new owner is fenced at once: {error}") from error
         hold(len(self.truth.slots) > before, "I12 a new owner's commit doesn't stand")
         self.truth.whole(sample=not self.is_watched)
+        if self.names is not None:
+            self.names.check()
 
 
 def _paths(_: State, files: Files) -> list[str]:
@@ -274,6 +281,10 @@ def _spawn_some(world: World, cast: Cast, *, goes_back: bool) -> None:
         world.faults = Faults(0, 0, 0, 0, miss=0, die=0, nap=0.1, jump_s=MARGINS.prune_floor_s)
         cast.rest_s, cast.keep_revisions = 3 * MARGINS.prune_floor_s, 1
         world.spawn("restorer", partial(cast.restorer, rounds=5))
+        cast.names = names = Names(world, cast.truth, MARGINS)
+        world.on_applied = partial(_applied, cast.truth, names)
+        for number in range(2):
+            world.spawn(f"namer{number}", partial(names.namer, rounds=6))
         world.spawn("keeper of old", partial(cast.keeper, rounds=8))
     for number in range(random.randint(1, 2)):
         rounds = random.randint(1, 2)
@@ -284,6 +295,11 @@ def _spawn_some(world: World, cast: Cast, *, goes_back: bool) -> None:
         world.spawn("reader", partial(cast.reader, rounds=4))
     if random.random() < 0.6:
         world.spawn("keeper", partial(cast.keeper, rounds=3))
+
+
+def _applied(truth: Truth, names: Names, verb: str, key: str, body: bytes) -> None:
+    truth.applied(verb, key, body)
+    names.applied(verb, key, body)
 
 
 def _spawn_rivals(world: World, truth: Truth, cast: type[Cast]) -> Cast:

@@ -100,7 +100,8 @@ class Truth:
     def applied(self, verb: str, key: str, body: bytes) -> None:
         """A writing request took effect."""
         self.changes += 1
-        hold(key.startswith(f"{WRITER}/"), f"I10 {verb} {key} is outside the writer's prefix")
+        places = (f"{WRITER}/", f"_pruned/{WRITER}/", "_refs/")
+        hold(key.startswith(places), f"I10 {verb} {key} is outside the writer's places")
         if verb == "DELETE":
             self._deleted(key)
         elif key.endswith(".transaction"):

@@ -1,4 +1,5 @@
-"""Histories in which somebody restores earlier revisions, beside commits, prune and gc."""
+"""Histories in which somebody restores earlier revisions, and others name them, beside commits,
+prune and gc."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import pytest
 from at_speed import at_speed
 from lakelog.catalog.commit import execute_change
 from lakelog.catalog.commit.execute_change import Execution
+from lakelog.catalog.refs.series import Entry, Series
+from lakelog.gc import prune
 from lakelog.testing.histories import Outcome, run_history
 from sample import EVERY
 from seeds import base_seed
@@ -38,10 +41,19 @@ def _for_any_head(self, session, prepared):
     return session.commit(intent)
 
 
+def _put_over(self, body, after):
+    key = f"{self.folder}{999_999_999_999 - after.number - 1:012d}-{after.number + 1}.ref"
+    self.store.put(key, body)
+    return Entry(after.number + 1, key, len(body), None, 0.0)
+
+
 REAL = execute_change.rows_again
 PLANTED = {
     "forgets a file": mock.patch.object(execute_change, "rows_again", _forgets_a_file),
     "holds for any head": mock.patch.object(Execution, "_commit_files", _for_any_head),
+    "prune doesn't look at names": mock.patch.object(prune, "pins_of", return_value=[]),
+    "prune looks before it marks": mock.patch.object(prune, "_refuse_pinned"),
+    "names are put over others": mock.patch.object(Series, "append", _put_over),
 }
 
 
