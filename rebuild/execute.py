@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -125,11 +125,11 @@ def execute_rebuild(
     for _ in each_in_parallel(partial(log.read_pieces, log=state.log), pieces, at_once=at_once):
         pass  # they are let go
     if data_digest(list_data(store, plan.writer, plan.database)) != found.scan.digest:
-        raise _outdated(plan, "The data folder")
+        raise _outdated(plan, "its data files changed")
     _refuse_other_opening(log, plan, encoded)
     key = log.folder + encoded.name
     if _put_once(store, key, encoded.body, exclusive=exclusive) != encoded.body:
-        raise _another_was_first(plan, key)
+        raise _outdated(plan, f"another one has put {key}")
     item = LogObject(plan.incarnation, state.revision, state.uuid[:4].hex(), "checkpoint")
     copy_checkpoint(log, item, exclusive=exclusive)
     counts = encoded.decoded.message.counts
@@ -155,30 +155,19 @@ def _made_again(
     try:
         found = survey(place, *names, engine=engine, progress=progress, again=plan)
     except UsageError as error:  # an excluded transaction is gone
-        raise _outdated(plan, "The list of unproven transactions") from error
-    compared = (each.name for each in fields(plan) if each.compare)
-    other = [name for name in compared if getattr(plan, name) != getattr(found.plan, name)]
-    if any(seal.rebuild_id.hex() != plan.rebuild_id for seal in found.old.seals):
-        other.append("seals")
-    if other:
-        raise _outdated(plan, f"The log or its data ({', '.join(other)})")
+        raise _outdated(plan, "the list of unproven transactions changed") from error
+    # It may go on with the seals of another plan, whose names differ.
+    if found.plan != plan or any(s.rebuild_id.hex() != plan.rebuild_id for s in found.old.seals):
+        raise _outdated(plan, "the log or its data changed")
     return found
 
 
-def _outdated(plan: RebuildPlan, what: str) -> PlanOutdated:
+def _outdated(plan: RebuildPlan, why: str) -> PlanOutdated:
     where = f"{plan.writer}/{plan.database}"
     return PlanOutdated(
-        f"{what} of {where} changed after the rebuild was planned",
+        f"The rebuild of {where} can't go on as it was planned: {why}",
         key=where,
-        hint="Stop what writes there, and plan the rebuild again",
-    )
-
-
-def _another_was_first(plan: RebuildPlan, key: str) -> PlanOutdated:
-    return PlanOutdated(
-        f"Another rebuild was first: incarnation {plan.incarnation} is in use",
-        key=key,
-        hint="Nothing is left to do, unless you want it otherwise: then plan again",
+        hint="Stop what writes there, look at what is there now, and plan again if you want to",
     )
 
 
@@ -190,7 +179,7 @@ def _refuse_other_opening(log: LogReader, plan: RebuildPlan, encoded: EncodedChe
             if item is not None and item.incarnation < plan.incarnation:
                 break
             if item is not None and item.name != encoded.name:
-                raise _another_was_first(plan, info.key)
+                raise _outdated(plan, f"another one has put {info.key}")
 
 
 # --- The seals ------------------------------------------------------------------------------------
@@ -237,7 +226,7 @@ def _take(log: LogReader, found: Survey, seal: StandingSeal, *, exclusive: bool)
     with contextlib.suppress(CorruptError):
         standing = read_seal(there, key)
     if standing is None or standing.rebuild_id != seal.rebuild_id:
-        raise _outdated(found.plan, "The log")
+        raise _outdated(found.plan, f"{key} was taken first")
     _put_once(log.store, mirror_key(key), there, exclusive=exclusive)
 
 

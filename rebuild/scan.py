@@ -36,7 +36,7 @@ from ..errors import CorruptError, InvalidName, InvalidParquet, InvalidPath, Obj
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from ..catalog.format.schema import EncodedSchema
     from ..catalog.parallel import Engine
@@ -171,7 +171,8 @@ def scan_data(
     scan = Scan(data_digest(listed), {info.key[len(folder) :]: info.size_bytes for info in listed})
     scan.newest_us = max((_micros(info.modified_at) for info in listed), default=0)
     wanted = [info for info in listed if info.key[len(folder) :] not in live]
-    prepare = partial(_looker, folder, MAX_BASE_REVISION if top < 0 else top + _FAR_ABOVE)
+    highest = MAX_BASE_REVISION if top < 0 else top + _FAR_ABOVE
+    prepare = partial(partial, _look, folder, highest)  # given the store, it gives what looks
     with contextlib.closing(engine.each(prepare, (store,), wanted, len(wanted))) as found:
         for done, (info, (file, schema)) in enumerate(zip(wanted, found, strict=True), 1):
             scan.sizes[file.path] = scan.sizes.pop(info.key[len(folder) :])
@@ -191,17 +192,12 @@ def scan_data(
 _Look = tuple[OwnFile | LeftOut, "EncodedSchema | None"]
 
 
-def _looker(folder: str, highest: int, store: Store) -> Callable[[ObjectInfo], _Look]:
-    """Returns what looks at one file.
+def _look(folder: str, highest: int, store: Store, info: ObjectInfo) -> _Look:
+    """Reads one file.
 
     Args:
-        folder: Of the log.
         highest: Of all revisions that a transaction may have been begun on.
     """
-    return partial(_look, store, folder, highest)
-
-
-def _look(store: Store, folder: str, highest: int, info: ObjectInfo) -> _Look:
     path = info.key[len(folder) :]
     name = parse_own_file(path)
     try:

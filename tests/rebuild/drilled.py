@@ -114,6 +114,7 @@ class Drilled:
             for key in self.bodies
             if "/data/" not in key
             and "/_probe/" not in key
+            and not key.startswith("_")
             and key.split("/", 2)[2].startswith(folder)
         ]
 
