@@ -267,6 +267,7 @@ class Catalog(Changing, Upkeep):
         delete_ratio_threshold: float = 0.3,
         max_group_bytes: int = 2 << 30,
         sort_by: str | Sequence[str] | None = None,
+        memory_bytes: int = 1 << 30,
         time_limit_s: float | None = None,
         execute: bool = False,
         step: Callable[[int, int], None] = lambda done, total: None,
@@ -290,10 +291,13 @@ class Catalog(Changing, Upkeep):
             min_input_files: The fewest small files that are rewritten together.
             delete_ratio_threshold: The share of rows deleted by number from which on a file is
                 rewritten whatever its size.
-            max_group_bytes: The most that one commit rewrites. With `sort_by` its rows are in
-                memory.
-            sort_by: Columns by which the rows of each group are sorted. With `table` only. None:
-                rows keep their order within a group, and come after those of files that stay.
+            max_group_bytes: The most that one commit rewrites, but for files that overlap.
+            sort_by: Columns by which the rows of each group are sorted. Files whose ranges of the
+                first of these overlap, by the log's statistics, are rewritten, too; others stay.
+                With `table` only. None: rows keep their order within a group, and come after those
+                of files that stay.
+            memory_bytes: What sorted rows may take in memory; a group with more is read several
+                times. Without `sort_by` files are read as streams.
             time_limit_s: No group is begun later than this.
             execute: Do it; else only say what it would do.
             step: Called after each group: how many are done, of how many.
@@ -316,12 +320,13 @@ class Catalog(Changing, Upkeep):
             deleted_rows,
             execute_compaction,
             plan_compaction,
+            sort_ranges,
         )
         from .commit.inputs import columns_to_sort
 
         options = CompactOptions(
             target_file_size_bytes, min_input_files, delete_ratio_threshold, max_group_bytes,
-            tuple(columns_to_sort(sort_by)), time_limit_s,
+            tuple(columns_to_sort(sort_by)), time_limit_s, memory_bytes,
         )  # fmt: skip
         if table is None and (where is not None or options.sort_by):
             raise UsageError(
@@ -336,7 +341,11 @@ class Catalog(Changing, Upkeep):
         def files_of(name: str) -> TableFiles:
             files = snapshot.files(name, where=where, details=True)
             files = files.filter(pc.is_in(files.column("writer"), chosen))
-            return TableFiles(name, files, deleted_rows(states, name), bool(snapshot.key(name)))
+            ranges: Mapping[tuple[str, str], tuple[Any, Any]] = {}
+            if options.sort_by:
+                ranges = sort_ranges(snapshot._tables, states, name, options.sort_by[0])
+            deleted, has_key = deleted_rows(states, name), bool(snapshot.key(name))
+            return TableFiles(name, files, deleted, has_key, ranges)
 
         tables = snapshot.tables() if table is None else [value_of(table)]
         lacking = [name for name in options.sort_by if name not in snapshot.column_names(tables[0])]

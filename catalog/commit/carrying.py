@@ -52,7 +52,7 @@ class Moved(NamedTuple):
 
     table: str
     parts: Sequence[FilePart]
-    order: np.ndarray | None
+    order: Sequence[np.ndarray] | None
     files: Sequence[NewFile]
 
 
@@ -134,8 +134,9 @@ def _lost(
         start += rows
     places = np.concatenate(lost) if lost else np.zeros(0, np.int64)
     if one.order is not None and len(places):
-        inverse = np.empty(len(one.order), np.int64)
-        inverse[one.order] = np.arange(len(one.order))
+        order = np.concatenate(one.order)
+        inverse = np.empty(len(order), np.int64)
+        inverse[order] = np.arange(len(order))
         places = inverse[places]
     places.sort()
     end = 0

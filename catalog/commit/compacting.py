@@ -13,19 +13,23 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ...errors import UsageError
 from ..log.lookup import files_with
+from ..read.file_parts import projected
+from ..read.keys import GREATEST, LEAST, key_ranges
 from .carrying import Carrying
 from .change_all import OVERTAKEN
+from .sorting import MEMORY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
     from ..log.state import State
+    from ..read.cut_tables import CutTables
     from .writer import Writer
 
 Status = Literal["planned", "done", "overtaken", "not begun"]
@@ -46,9 +50,11 @@ class CompactOptions:
         min_input_files: The fewest small files that are rewritten together.
         delete_ratio_threshold: The share of deleted rows, by number, from which on a file is
             rewritten whatever its size.
-        max_group_bytes: The most that one commit rewrites.
-        sort_by: Columns by which the rows of a group are sorted; the group is in memory then. None:
-            rows keep the order of their commits, and files are read as streams.
+        max_group_bytes: The most that one commit rewrites, but for files that overlap.
+        sort_by: Columns by which the rows of a group are sorted. Files are rewritten then whose
+            ranges of the first of these overlap, too. None: rows keep the order of their commits,
+            and files are read as streams.
+        memory_bytes: What sorted rows may take in memory; a group with more is read several times.
         time_limit_s: No group is begun later than so many seconds after the first; None: no limit.
     """
 
@@ -58,9 +64,11 @@ class CompactOptions:
     max_group_bytes: int = GROUP_BYTES
     sort_by: tuple[str, ...] = ()
     time_limit_s: float | None = None
+    memory_bytes: int = MEMORY_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("target_file_size_bytes", "min_input_files", "max_group_bytes"):
+        counts = ("target_file_size_bytes", "min_input_files", "max_group_bytes", "memory_bytes")
+        for name in counts:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"{name}= is a whole number from 1 on, not {value!r}", key=name)
@@ -88,7 +96,8 @@ class CompactGroup:
         paths: Of the files, in the order of their commits.
         size_bytes, row_count: Of all of them together, deleted rows included.
         deleted_rows: How many of these are deleted by number.
-        reason: Why: `small files` or `deleted rows`.
+        reason: Why: `small files`, `deleted rows`, or `overlap`: ranges of the first column that
+            sorts them.
         status: planned; done; overtaken: others gave the table a key, or took files out three
             times while it was rewritten, and nothing of it was committed; not begun: the time limit
             came first.
@@ -167,12 +176,32 @@ class TableFiles(NamedTuple):
         files: As `Snapshot.files` with details.
         deleted: By writer and path how many rows are deleted by number; files without any may lack.
         has_key: Whether the table has a key.
+        ranges: By writer and path the least and the greatest value of the first column that sorts
+            them; files of which they aren't known may lack.
     """
 
     table: str
     files: pa.Table
     deleted: Mapping[tuple[str, str], int]
     has_key: bool
+    ranges: Mapping[tuple[str, str], tuple[Any, Any]] = {}
+
+
+def sort_ranges(
+    tables: CutTables, states: Sequence[State], table: str, column: str
+) -> dict[tuple[str, str], tuple[Any, Any]]:
+    """Returns by writer and path the least and the greatest value of a column in files of a table,
+    comparable with each other, where both are known.
+
+    Requests: those of `TableFacts.of_files` of this column.
+    """
+    target = projected(tables.file_schemas(table), table, [column], None).read
+    found = key_ranges([tables.facts_of(state, table) for state in states], target)
+    writers = [states[number].writer for number in found.logs]
+    known = (found.low > LEAST) & (found.high < GREATEST)
+    bounds = zip(found.low.tolist(), found.high.tolist(), strict=True)
+    named = zip(writers, found.paths.to_pylist(), bounds, known, strict=True)
+    return {(writer, path): bound for writer, path, bound, is_known in named if is_known}
 
 
 def plan_compaction(
@@ -186,7 +215,7 @@ def plan_compaction(
             kept["table has a key"] += one.files.num_rows
             continue
         for alike in _alike(one.files):
-            groups += _groups(one.table, alike, one.deleted, options, kept)
+            groups += _groups(one, alike, options, kept)
     return Compaction(
         database, tuple(groups), {why: number for why, number in kept.items() if number}
     )
@@ -230,38 +259,86 @@ def deleted_rows(states: Iterable[State], table: str) -> dict[tuple[str, str], i
 
 
 def _groups(
-    table: str,
-    files: Sequence[_File],
-    deleted: Mapping[tuple[str, str], int],
-    options: CompactOptions,
-    kept: Counter[str],
+    of: TableFiles, files: Sequence[_File], options: CompactOptions, kept: Counter[str]
 ) -> list[CompactGroup]:
     """The groups of files that are alike; counts in `kept` those that stay."""
-    gone = {one.path: deleted.get((one.writer, one.path), 0) for one in files}
+    gone = {one.path: of.deleted.get((one.writer, one.path), 0) for one in files}
     dirty = {
         one.path
         for one in files
         if gone[one.path] and gone[one.path] >= options.delete_ratio_threshold * one.row_count
     }
     small_bytes = _SMALL * options.target_file_size_bytes
-    chosen = [one for one in files if one.path in dirty or one.size_bytes < small_bytes]
-    kept["large enough"] += len(files) - len(chosen)
+    chosen = {one.path for one in files if one.path in dirty or one.size_bytes < small_bytes}
+    if options.sort_by:
+        runs, overlapping = _clustered(files, chosen, of.ranges, options.max_group_bytes)
+    else:
+        some = [one for one in files if one.path in chosen]
+        runs, overlapping = _packed(some, options.max_group_bytes), set()
+    kept["large enough"] += len(files) - sum(map(len, runs))
     groups = []
-    for part in _packed(chosen, options.max_group_bytes):
+    for part in runs:
         size_bytes = sum(one.size_bytes for one in part)
         expected = -(-size_bytes // options.target_file_size_bytes)
-        is_dirty = any(one.path in dirty for one in part)
-        if not is_dirty and not (len(part) >= options.min_input_files and expected < len(part)):
+        paths = tuple(one.path for one in part)
+        if not dirty.isdisjoint(paths):
+            reason = "deleted rows"
+        elif not overlapping.isdisjoint(paths):
+            reason = "overlap"
+        elif len(part) >= options.min_input_files and expected < len(part):
+            reason = "small files"
+        else:
             kept["too few small files"] += len(part)
             continue
         groups.append(
             CompactGroup(
-                part[0].writer, table, part[0].partition, tuple(one.path for one in part),
-                size_bytes, sum(one.row_count for one in part), sum(gone[one.path] for one in part),
-                "deleted rows" if is_dirty else "small files",
+                part[0].writer, of.table, part[0].partition, paths, size_bytes,
+                sum(one.row_count for one in part), sum(gone[path] for path in paths), reason,
             )
         )  # fmt: skip
     return groups
+
+
+def _clustered(
+    files: Sequence[_File],
+    chosen: Collection[str],
+    ranges: Mapping[tuple[str, str], tuple[Any, Any]],
+    limit_bytes: int,
+) -> tuple[list[list[_File]], set[str]]:
+    """Files in runs so that none that stays lies between those of a run, and which of them overlap
+    others. Ranges that only touch don't: sorted files may share the value at which they part.
+
+    Args:
+        chosen: Paths of those that may be rewritten anyway.
+        limit_bytes: Of a run; more only where all of it overlaps.
+    """
+    known = [one for one in files if (one.writer, one.path) in ranges]
+    known.sort(key=lambda one: ranges[one.writer, one.path])
+    parts: list[list[_File]] = []
+    reach: Any = None
+    for one in known:
+        low, high = ranges[one.writer, one.path]
+        if parts and low < reach:
+            parts[-1].append(one)
+            reach = max(reach, high)
+        else:
+            parts.append([one])
+            reach = high
+    overlapping = {one.path for part in parts if len(part) > 1 for one in part}
+    parts += [[one] for one in files if (one.writer, one.path) not in ranges]
+    runs: list[list[_File]] = []
+    is_open, size_bytes = False, 0
+    for part in parts:
+        if len(part) == 1 and part[0].path not in chosen:
+            is_open = False
+            continue
+        part_bytes = sum(one.size_bytes for one in part)
+        if not is_open or size_bytes + part_bytes > limit_bytes:
+            runs.append([])
+            is_open, size_bytes = True, 0
+        runs[-1] += part
+        size_bytes += part_bytes
+    return runs, overlapping
 
 
 def _packed(files: Sequence[_File], limit_bytes: int) -> list[list[_File]]:
@@ -321,7 +398,7 @@ def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> 
     """Rewrites one group; again without the files that others have taken out meanwhile."""
     for turn in range(_TRIES):
         tx = writer.transaction(operation="rewrite", summary={"job": "compact"})
-        tx._carrying = Carrying()
+        tx._carrying, tx._memory_bytes = Carrying(), options.memory_bytes
         paths = group.paths if turn == 0 else _live(writer, group)
         try:
             found = tx.rewrite(

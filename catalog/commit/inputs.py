@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from ...errors import OperationInvalid, UsageError
 from ..data.scan import Projection, scan_files
 from ..data.unify import FileSchema, shown
 from ..format import compute as pc
-from ..format.columns import array, column, numbers
+from ..format.columns import array, column
 from ..format.frame import LogIdentity
 from ..format.names import base_folder
 from ..format.objects import DecodedTransaction
@@ -385,26 +384,3 @@ def columns_to_sort(sort_by: Any) -> list[str]:
     if not all(isinstance(name, str) for name in found):
         raise UsageError(f"sort_by= has {found!r:.80}", hint="Give names of columns")
     return found
-
-
-def in_order(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, order: list[str], table: str
-) -> tuple[Iterator[pa.RecordBatch], np.ndarray]:
-    """The same rows, sorted, rows of the same values as they come; and where each comes from."""
-    lacking = [name for name in order if name not in schema.names]
-    if lacking:
-        raise UsageError(
-            f"Files of table {table!r} have no column {lacking[0]!r} to be sorted by",
-            key=lacking[0],
-            hint=f"They have: {', '.join(schema.names)}",
-        )
-    rows = pa.Table.from_batches(batches, schema)
-    try:
-        places = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order])
-    except (pa.ArrowException, TypeError) as error:
-        raise UsageError(
-            f"Rows of table {table!r} can't be sorted by {', '.join(order)}: {error}",
-            key=order[0],
-            hint="Sort by columns of numbers, times or texts",
-        ) from error
-    return iter(rows.take(places).to_batches()), numbers(places).astype(np.int64)

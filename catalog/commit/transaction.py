@@ -10,6 +10,7 @@ Source: docs/changing.md, "Operations".
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...errors import InputRemoved, OperationConflict, UsageError
@@ -25,13 +26,13 @@ from .inputs import (
     Counted,
     columns_to_sort,
     digested,
-    in_order,
     refuse_other_rows,
     staying,
     within,
 )
 from .operation_guard import rows_lost
 from .schema_compatibility import check_on_conflict
+from .sorting import MEMORY_BYTES, Sorting
 from .updating import Updating
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Transaction(Updating):
     """
 
     _carrying: Carrying | None = None  # set by who wants deletes that come meanwhile carried over
+    _memory_bytes = MEMORY_BYTES
 
     def _send(self) -> CommitInfo:
         for _ in range(_CARRIED):
@@ -276,8 +278,8 @@ class Transaction(Updating):
             remove: Paths of live files of the table, as `Snapshot.files` tells them.
             data: The same rows, in any order and in any types that hold them. None: they are read
                 from the files, those of one partition and one schema together, and keep both.
-            sort_by: Columns by which what was read is sorted, ascending: files of one partition and
-                schema are then in memory as a whole.
+            sort_by: Columns by which what was read is sorted, ascending, of files of one partition
+                and schema together: in 1 GiB of memory; more rows are read several times.
             partition, partition_by: As for `write`, of `data`.
             file_bytes, bloom: As for `write`.
         Raises:
@@ -355,18 +357,21 @@ class Transaction(Updating):
         total = 0
         for group in found.groups:
             taken, given = RowDigest(group.schema), RowDigest(group.schema)
-            read, places = group.read(self._session), None
-            if order:  # else the batches that are read are those that are written
-                read, places = in_order(digested(read, taken), group.schema, order, table)
-                read = digested(read, given)
-            rows, before = Counted(read), len(self._intent.actions)
+            sorting = Sorting(order, table, self._memory_bytes) if order else None
+            if sorting is None:  # the batches that are read are those that are written
+                rows = Counted(group.read(self._session))
+            else:
+                read = sorting.rows(partial(group.read, self._session), group.schema, taken)
+                rows = Counted(digested(read, given))
+            before = len(self._intent.actions)
             paths += self._again(table, group, rows, **options)
+            if rows.rows != group.rows or taken.value != given.value:
+                raise rows_lost("rewrite", table, group.rows, rows.rows)
             if self._carrying is not None:
                 adds = (action.add for action in self._intent.actions[before:])
                 files = [NewFile(add.path, add.row_count) for add in adds if add.path]
+                places = None if sorting is None else sorting.places
                 self._carrying.moved.append(Moved(table, group.parts, places, files))
-            if rows.rows != group.rows or taken.value != given.value:
-                raise rows_lost("rewrite", table, group.rows, rows.rows)
             total += group.rows
         return Replaced([], paths, found.paths, 0, 0, total)
 

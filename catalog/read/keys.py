@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 # --- Ranges of keys: which files can share one ----------------------------------------------------
 
-_LEAST: Final = np.iinfo(np.int64).min
-_GREATEST: Final = np.iinfo(np.int64).max
+LEAST: Final = np.iinfo(np.int64).min
+GREATEST: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ def key_ranges(logs: Sequence[TableFacts], target: pa.Schema) -> KeyRanges:
         if found
         else column((), pa.string()),
         rows=rows,
-        low=np.where(known_low, low, _LEAST),
-        high=np.where(known_high, high, _GREATEST),
+        low=np.where(known_low, low, LEAST),
+        high=np.where(known_high, high, GREATEST),
         once=_joined([some.once for some in found]).astype(np.bool_),
     )
 

@@ -43,6 +43,7 @@ def _compact(args: argparse.Namespace) -> int:
             delete_ratio_threshold=args.delete_ratio,
             max_group_bytes=args.max_group_size,
             sort_by=options.column_names(args.sort_by),
+            memory_bytes=args.memory,
             time_limit_s=args.time_limit,
             execute=args.execute,
             step=progress.at,
@@ -108,9 +109,10 @@ Rows stay what they are: they are counted, and a digest of sorted ones is compar
 commit. Deleted rows are left out; a file added in place is rewritten below data/ if it is small,
 and stays where it is for all others.
 
-Writers may go on meanwhile: nobody is fenced, and appends never conflict. If rows of a group are
-deleted while it is rewritten, the group is rewritten again, three times at most. The old files stay
-readable for earlier points in time until prune and gc delete them.
+Writers may go on meanwhile: nobody is fenced, and appends never conflict. Rows of a group that are
+deleted while it is rewritten are deleted of its new files; only if files of it are removed is it
+rewritten again, three times at most. The old files stay readable for earlier points in time until
+prune and gc delete them.
 
 Tables with a key are left as they are. Without --execute the plan is shown. A run that was
 interrupted, or stopped by --time-limit, is continued by running the command again.""",
@@ -150,16 +152,24 @@ lakelog compact ./catalog weather hourly --target-file-size 64MiB --writer EWR -
         options.argument(
             "--max-group-size",
             "SIZE",
-            "the most that one commit rewrites; with --sort-by its rows are in memory "
-            "(default 2GiB)",
+            "the most that one commit rewrites, but for files that overlap (default 2GiB)",
             type=options.size_bytes,
             default=2 << 30,
         ),
         options.argument(
             "--sort-by",
             "COLUMN",
-            "sort the rows of each group by this column; may be repeated; with TABLE",
+            "sort the rows of each group by this column, and rewrite files whose ranges of the "
+            "first overlap, too; may be repeated; with TABLE",
             action="append",
+        ),
+        options.argument(
+            "--memory",
+            "SIZE",
+            "what sorted rows may take in memory; a group with more is read several times "
+            "(default 1GiB)",
+            type=options.size_bytes,
+            default=1 << 30,
         ),
         options.argument(
             "--time-limit",

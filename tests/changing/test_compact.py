@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import lakelog
 import pyarrow as pa
@@ -12,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from lakelog import Catalog, open_catalog
 from lakelog.catalog.ambient import SYSTEM
+from lakelog.catalog.commit import compacting
 from lakelog.catalog.commit.compacting import CompactOptions, execute_compaction
+from lakelog.catalog.data import parquet
 from lakelog.errors import CapabilityMissing, TableNotFound, UsageError, WriterNotFound
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
@@ -161,6 +164,80 @@ def test_rows_are_sorted(catalog: Catalog) -> None:
     assert catalog.snapshot("db").to_arrow("u").column("n").to_pylist() == [3, 4, 5]
 
 
+# --- Clustering -----------------------------------------------------------------------------------
+
+
+def cluster(catalog: Catalog, **options: Any) -> lakelog.catalog.commit.compacting.Compaction:
+    """Compacts so that files of a few rows are large."""
+    options = {"target_file_size_bytes": 1_000, "sort_by": ["n"], "execute": True} | options
+    with mock.patch.object(parquet, "ROW_GROUP_ROWS", 10):
+        return catalog.compact("db", "t", **options)
+
+
+def spread(catalog: Catalog, *starts: int, step: int = 1) -> None:
+    """Writes a file of ten rows for each start."""
+    with catalog.writer("a", "db") as writer, writer.transaction() as tx:
+        for start in starts:
+            found = [start + step * n for n in range(10)]
+            tx.write("t", pa.table({"n": found, "words": [f"{n} " * 40 for n in found]}))
+
+
+def bounds(catalog: Catalog) -> list[tuple[int, int]]:
+    found = []
+    for part in catalog.snapshot("db").files("t", details=True).to_pylist():
+        column = pq.read_table(part["url"]).column("n").to_pylist()
+        assert column == sorted(column)
+        found.append((column[0], column[-1]))
+    return sorted(found)
+
+
+def test_only_files_that_overlap_are_rewritten(catalog: Catalog) -> None:
+    spread(catalog, 0, 100, 200, 205, 300)
+    (group,) = cluster(catalog).groups
+    assert (group.reason, len(group.paths), group.status) == ("overlap", 2, "done")
+    assert bounds(catalog) == [(0, 9), (100, 109), (200, 214), (300, 309)]
+
+
+def test_a_second_clustering_has_nothing_to_do(catalog: Catalog) -> None:
+    spread(catalog, *range(10), step=10)
+    before = values(catalog)
+    done = cluster(catalog)
+    assert [(g.reason, len(g.paths), g.files_after) for g in done.groups] == [("overlap", 10, 5)]
+    assert values(catalog) == before
+    again = cluster(catalog)
+    assert again.is_empty
+    assert again.describe().startswith("nothing to compact")
+    spread(catalog, 33)
+    (group,) = cluster(catalog).groups
+    assert len(group.paths) == 3, "it and those that it meets"
+    assert cluster(catalog).is_empty
+
+
+def test_small_files_are_put_together_only_with_their_neighbours(catalog: Catalog) -> None:
+    spread(catalog, 100)
+    cluster(catalog, min_input_files=1)
+    for start in (0, 10, 20, 200, 210, 220):
+        spread(catalog, start)
+    options = {"target_file_size_bytes": 1_000_000, "sort_by": ["n"], "min_input_files": 3}
+    plan = catalog.compact("db", "t", **options)
+    assert [len(g.paths) for g in plan.groups] == [7]
+    with mock.patch.object(compacting, "_SMALL", 0):
+        assert catalog.compact("db", "t", **options).is_empty
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 30, 1_000])
+def test_more_rows_than_fit_in_memory_are_sorted_in_ranges(
+    catalog: Catalog, memory_bytes: int
+) -> None:
+    spread(catalog, *range(20), step=7)
+    before = points(catalog)
+    (group,) = cluster(catalog, memory_bytes=memory_bytes).groups
+    assert group.status == "done"
+    assert catalog.snapshot("db").to_arrow("t").column("n").to_pylist() == values(catalog)
+    assert {token: values(catalog, token) for token in before} == before
+    assert cluster(catalog).is_empty
+
+
 def test_a_table_with_a_key_stays_as_it_is(catalog: Catalog) -> None:
     fill(catalog)
     fill(catalog, "b")
@@ -237,10 +314,14 @@ def test_an_append_is_no_conflict(catalog: Catalog) -> None:
     assert values(catalog) == [*range(12), 100]
 
 
-@pytest.mark.parametrize("sort_by", [(), ("n",)], ids=["as they come", "sorted"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"sort_by": ("n",)}, {"sort_by": ("n",), "memory_bytes": 64}],
+    ids=["as they come", "sorted", "sorted in ranges"],
+)
 @pytest.mark.parametrize("mode", ["rows", "predicate"])
 def test_a_delete_meanwhile_is_carried_over(
-    catalog: Catalog, mode: str, sort_by: tuple[str, ...]
+    catalog: Catalog, mode: str, options: dict[str, Any]
 ) -> None:
     fill(catalog)
     with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
@@ -255,7 +336,7 @@ def test_a_delete_meanwhile_is_carried_over(
         with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
             tx.delete("t", where, mode=mode)
 
-    (group,) = compacted_beside(catalog, delete, 4, sort_by=sort_by).groups
+    (group,) = compacted_beside(catalog, delete, 4, **options).groups
     assert group.status == "done"
     assert values(catalog) == [0, 2, 4, 6, 7, 10, 11]
     assert len(live(catalog)) == 1
@@ -440,6 +521,7 @@ def test_arguments_that_can_not_be(catalog: Catalog) -> None:
         {"delete_ratio_threshold": 0},
         {"delete_ratio_threshold": 30},
         {"max_group_bytes": 1.5},
+        {"memory_bytes": 0},
     ):
         with pytest.raises(UsageError):
             catalog.compact("db", **wrong)
