@@ -7,7 +7,7 @@ the log knows, whether their pages match their checksums. A finding is a row: th
 wrong, how much is at stake, and the command that repairs it. An object counts as damaged only after
 two reads.
 
-Source: docs/maintenance.md, "Check".
+Source: docs/recovery.md, "check".
 """
 
 from __future__ import annotations

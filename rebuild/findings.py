@@ -1,6 +1,6 @@
 """What a check finds, one row for each object that is wrong, and what a repair does about it. Pure.
 
-Source: docs/maintenance.md, "check".
+Source: docs/recovery.md, "check".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ says what comes back and what does not. It holds nothing that is written: execut
 and the footers again, and does what they say, if that is the very same plan. So a plan of unknown
 origin can choose nothing but which transactions to exclude and include.
 
-Source: docs/maintenance.md, "rebuild: a log from the data files"; docs/format.md, section 4.5.
+Source: docs/recovery.md, "rebuild: a log from the data files"; docs/format.md, section 4.5.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Order: copies first, since nothing can be committed to a log that has lost its e
 checkpoints; then commits. Each step looks again before it writes, so a plan can be executed late,
 or twice.
 
-Source: docs/maintenance.md, "repair".
+Source: docs/recovery.md, "repair".
 """
 
 from __future__ import annotations

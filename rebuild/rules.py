@@ -1,5 +1,5 @@
 """The rules of a rebuild: which files are live, by what the log still says and by what footers say.
-Pure. The rules are the list in docs/maintenance.md, "rebuild", and `decide` is that list.
+Pure. The rules are the list in docs/recovery.md, "rebuild", and `decide` is that list.
 
 No footer says that its own transaction was committed. That of a later one does: it names the
 transaction that was the last at the head when it was begun. So what was lost is either proven, or

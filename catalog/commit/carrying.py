@@ -5,7 +5,7 @@ have deleted meanwhile, by number or by a predicate, are deleted by number in th
 brings the new files: nothing is read again but what a predicate looks at, and written again but
 their numbers.
 
-Source: docs/maintenance.md, "compact"; docs/format.md, section 5.7.
+Source: docs/maintenance.md, "Read faster"; docs/format.md, section 5.7.
 """
 
 from __future__ import annotations

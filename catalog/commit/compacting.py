@@ -4,7 +4,7 @@ A plan follows from the log alone. It is groups of files of one log, one table, 
 one schema; each group becomes one commit of a guest, so that no live writer is fenced, and what
 has been rewritten stays so wherever a run ends.
 
-Source: docs/maintenance.md, "compact".
+Source: docs/maintenance.md, "Read faster".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What `lakelog doctor` finds: what the store can do, whether the logs of a catalog go together,
 which of them are lost, and whose each is. `rebuild.check` reads all that the logs hold.
 
-Source: docs/maintenance.md, "doctor".
+Source: docs/recovery.md, "doctor".
 """
 
 from __future__ import annotations
