@@ -42,7 +42,7 @@ from .upkeep import Upkeep
 if TYPE_CHECKING:
     from ..rebuild.findings import CheckReport, RepairReport
     from .commit.change_all import Evolved
-    from .commit.compacting import Compaction
+    from .commit.compacting import Compaction, CompactOptions
     from .commit.writer import Writer
     from .format.ref import Ref
     from .log.listing import Listing
@@ -189,6 +189,7 @@ class Catalog(Changing, Upkeep):
         *,
         shared: bool = False,
         checkpoint_every: int = CHECKPOINT_EVERY,
+        compact_every: int = 0,
         operations: Collection[str] | None = None,
     ) -> Writer:
         """Open a writer's log for committing. See `Writer`.
@@ -196,22 +197,38 @@ class Catalog(Changing, Upkeep):
         Args:
             shared: As a guest: commit beside the owner, without fencing it.
             checkpoint_every: Commits between automatic checkpoints; 0 for none.
+            compact_every: Commits between compactions of this writer's own small files, beside its
+                commits (docs/maintenance.md, "compact"); 0 for none. A failure is a warning;
+                closing waits.
             operations: All that it may commit, such as {"append"} (docs/changing.md); None: any.
         Raises:
-            UsageError: `checkpoint_every` is no such number. For the rest see `Writer`.
+            UsageError: `checkpoint_every` or `compact_every` is no such number. For the rest see
+                `Writer`.
             NestedCatalog: The log would begin inside another catalog.
         Requests: those of `store.probe`, 2 LIST, and as reading the newest state of this one log;
             for a log that isn't there, those of `session.check_birth`, 1 LIST before the store is
             raced on, and for a guest that begins it 1 PUT, 1 LIST and 1 GET.
         """
-        from .commit.arguments import check_checkpoint_every
+        from .commit.arguments import check_every
         from .commit.writer import Writer
 
-        return Writer(
+        compact_every = check_every(compact_every, "compact_every")
+        writer = Writer(
             self.store, value_of(writer_id), value_of(database), shared=shared,
-            checkpoint_every=check_checkpoint_every(checkpoint_every),
+            checkpoint_every=check_every(checkpoint_every, "checkpoint_every"),
             ambient=self.ambient, margins=self.margins, wide=self.wide, operations=operations,
         )  # fmt: skip
+        if compact_every:
+            from .commit.compacting import CompactOptions
+
+            options, only = CompactOptions(tiered=True), [writer.writer_id]
+            writer._session.compact_every(
+                compact_every,
+                lambda: self._compacted(
+                    writer.database, None, None, only, options, execute=True, step=lambda *_: None
+                ),
+            )
+        return writer
 
     def evolve(
         self,
@@ -314,20 +331,34 @@ class Catalog(Changing, Upkeep):
             log those of opening a writer, for each group 1 or more GET a file, 1 PUT a new file,
             and a commit.
         """
-        from .commit.compacting import (
-            CompactOptions,
-            TableFiles,
-            deleted_rows,
-            execute_compaction,
-            plan_compaction,
-            sort_ranges,
-        )
+        from .commit.compacting import CompactOptions
         from .commit.inputs import columns_to_sort
 
         options = CompactOptions(
             target_file_size_bytes, min_input_files, delete_ratio_threshold, max_group_bytes,
             tuple(columns_to_sort(sort_by)), time_limit_s, memory_bytes,
         )  # fmt: skip
+        return self._compacted(database, table, where, writers, options, execute=execute, step=step)
+
+    def _compacted(
+        self,
+        database: str,
+        table: str | None,
+        where: str | None,
+        writers: Sequence[str] | None,
+        options: CompactOptions,
+        *,
+        execute: bool,
+        step: Callable[[int, int], None],
+    ) -> Compaction:
+        from .commit.compacting import (
+            TableFiles,
+            deleted_rows,
+            execute_compaction,
+            plan_compaction,
+            sort_ranges,
+        )
+
         if table is None and (where is not None or options.sort_by):
             raise UsageError(
                 "where= and sort_by= are about the columns of one table",

@@ -147,13 +147,14 @@ def check_forgotten(tables: Any, applications_before_us: int) -> list[str]:
     return names
 
 
-def check_checkpoint_every(commits: int) -> int:
-    """Returns the number of commits between checkpoints. Raises `UsageError` if it is none."""
+def check_every(commits: int, name: str) -> int:
+    """Returns the number of commits between checkpoints or compactions, 0 for none. Raises
+    `UsageError` if it is none."""
     number = _number(commits)
     if number is None or number < 0:
         raise UsageError(
-            f"checkpoint_every {commits!r} is not a whole number from 0",
-            hint="Give the number of commits between checkpoints, 0 for none",
+            f"{name} {commits!r} is not a whole number from 0",
+            hint="Give the number of commits between two of them, 0 for none",
         )
     return number
 

@@ -117,40 +117,52 @@ def put_segments(log: LogReader, encoded: EncodedCheckpoint, *, exclusive: bool)
             log.store.put(folder + name, body, if_absent=exclusive)
 
 
-class Checkpointer:
-    """When to write a checkpoint, and the thread that does: every so many commits since the last
-    one, whatever the commits were, so that jobs of one commit each make them too.
+class CompactionWarning(UserWarning):
+    """An owner's own compaction failed; the commits stand, and it is tried again."""
 
-    A checkpoint that fails never fails the commit before it: it is a warning, and tried again a
-    little later.
+
+class Recurring:
+    """A job that follows commits, and the thread that does it: every so many commits since the
+    last time, whatever the commits were, so that programs of one commit each do it too.
+
+    A job that fails never fails the commit before it: it is a warning, and tried again a little
+    later.
 
     Args:
-        every: Commits between checkpoints; 0 switches them off.
-        last_revision: Revision of the newest checkpoint, -1 for none.
-        write: Writes the checkpoint of the newest state; returns its revision.
-        in_background: Write beside the commits, in a thread.
+        every: Commits between two times; 0 switches it off.
+        last_revision: The revision at which it was done last, -1 for none.
+        do: Does it; returns the revision up to which it is done.
+        warning: How its failure is told.
+        in_background: Do it beside the commits, in a thread.
     """
 
     def __init__(
-        self, every: int, last_revision: int, write: Callable[[], int], *, in_background: bool
+        self,
+        every: int,
+        last_revision: int,
+        do: Callable[[], int],
+        warning: type[Warning],
+        *,
+        in_background: bool,
     ) -> None:
         self.every = every
-        self._write = write
+        self._do = do
+        self._what = "checkpoint" if warning is CheckpointWarning else "compaction"
+        self._warning = warning
         self._next = last_revision + every
         self._retry = max(1, every // 10)
         self._in_background = in_background
         self._thread: threading.Thread | None = None
 
     def after_commit(self, revision: int) -> None:
-        """Writes a checkpoint if one is due after the commit of a revision and none is under
-        way."""
+        """Does the job if it is due after the commit of a revision, and not under way."""
         if self.every <= 0 or revision < self._next:
             return
         if not self._in_background:
             self._try(revision)
         elif self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
-                target=self._try, args=(revision,), name="lakelog-checkpoint"
+                target=self._try, args=(revision,), name=f"lakelog-{self._what}"
             )
             self._thread.start()
 
@@ -161,16 +173,16 @@ class Checkpointer:
 
     def _try(self, revision: int) -> None:
         try:
-            self.written(self._write())
+            self.done(self._do())
         except Exception as error:  # a commit that stands must not be reported as failed
             self._next = revision + self._retry
             problem = (
-                f"No checkpoint at revision {revision}: {error}. The commit stands; the next try "
+                f"No {self._what} at revision {revision}: {error}. The commit stands; the next try "
                 f"is at revision {self._next}"
             )
-            with contextlib.suppress(CheckpointWarning):  # even where warnings are errors
-                warnings.warn(problem, CheckpointWarning, stacklevel=2)
+            with contextlib.suppress(self._warning):  # even where warnings are errors
+                warnings.warn(problem, self._warning, stacklevel=2)
 
-    def written(self, revision: int) -> None:
+    def done(self, revision: int) -> None:
         """Count from here."""
         self._next = revision + self.every

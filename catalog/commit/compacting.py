@@ -56,6 +56,8 @@ class CompactOptions:
             and files are read as streams.
         memory_bytes: What sorted rows may take in memory; a group with more is read several times.
         time_limit_s: No group is begun later than so many seconds after the first; None: no limit.
+        tiered: Leave files that are larger than all newer ones of a group together: who compacts
+            as it writes rewrites no row more often than its table doubles.
     """
 
     target_file_size_bytes: int = TARGET_BYTES
@@ -65,6 +67,7 @@ class CompactOptions:
     sort_by: tuple[str, ...] = ()
     time_limit_s: float | None = None
     memory_bytes: int = MEMORY_BYTES
+    tiered: bool = False
 
     def __post_init__(self) -> None:
         counts = ("target_file_size_bytes", "min_input_files", "max_group_bytes", "memory_bytes")
@@ -274,8 +277,12 @@ def _groups(
         runs, overlapping = _clustered(files, chosen, of.ranges, options.max_group_bytes)
     else:
         some = [one for one in files if one.path in chosen]
+        some = _newest(some) if options.tiered else some
         runs, overlapping = _packed(some, options.max_group_bytes), set()
-    kept["large enough"] += len(files) - sum(map(len, runs))
+    kept["large enough"] += len(files) - len(chosen | {one.path for run in runs for one in run})
+    kept["too few small files"] += len(chosen) - len(
+        chosen.intersection(one.path for run in runs for one in run)
+    )
     groups = []
     for part in runs:
         size_bytes = sum(one.size_bytes for one in part)
@@ -297,6 +304,22 @@ def _groups(
             )
         )  # fmt: skip
     return groups
+
+
+_TINY_BYTES: Final = 64 << 10
+
+
+def _newest(files: Sequence[_File]) -> list[_File]:
+    """Of files in the order of their commits the last ones of which none is larger than all newer
+    ones together."""
+    found: list[_File] = []
+    size_bytes = _TINY_BYTES
+    for one in reversed(files):
+        if found and one.size_bytes > size_bytes:
+            break
+        found.append(one)
+        size_bytes += one.size_bytes
+    return found[::-1]
 
 
 def _clustered(

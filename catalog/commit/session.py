@@ -37,10 +37,10 @@ from ..log.lookup import files_with, schemas_with
 from ..log.outcomes import CommitInfo
 from ..log.partitioning import Partitionings
 from ..nesting import refuse_nested
-from ..read.log_reader import LogReader
+from ..read.log_reader import CheckpointWarning, LogReader
 from ..read.mirror import goes_further, refuse_lost_end, refuse_lost_log
 from .arguments import check_past, make_intent
-from .checkpointer import Checkpointer, CheckpointInfo, write_checkpoint
+from .checkpointer import CheckpointInfo, CompactionWarning, Recurring, write_checkpoint
 from .clocks import Clocks
 from .committer import Committer
 from .operation_guard import check_commit, refuse_other
@@ -225,12 +225,14 @@ class Session:
         self._is_replica = listing.is_replica
         if shared and state.revision < 0:
             self._committer.begin_log()
-        self._checkpointer = Checkpointer(
+        self._checkpointer = Recurring(
             checkpoint_every,
             max(listing.checkpoints, default=-1),
             self._write_due,
+            CheckpointWarning,
             in_background=ambient.in_background,
         )
+        self._compactor: Recurring | None = None
         self._queue = CommitQueue(self._commit_all)
         self._united = UnitedSchemas(self.writer_id)
         self._partitionings = Partitionings()
@@ -322,7 +324,7 @@ class Session:
         )
         with self._guard:
             self._committer.rebase(encoded, seen_at)
-        self._checkpointer.written(info.revision)
+        self._checkpointer.done(info.revision)
         self.last_checkpoint = info
         return info
 
@@ -353,11 +355,28 @@ class Session:
         intent.actions += self.ask(lambda state: forgotten_ids(state, tables, intent))
         return self.commit(intent)
 
+    def compact_every(self, commits: int, compact: Callable[[], object]) -> None:
+        """Has compactions follow commits."""
+
+        def do() -> int:
+            compact()
+            self.ask_anew(lambda state: state)
+            return self._committer.state.revision
+
+        last = self._committer.state.revision
+        last -= (last + 1) % commits  # of programs of one commit each one is the next to do it
+        self._compactor = Recurring(
+            commits, last, do, CompactionWarning,
+            in_background=self._ambient.in_background,
+        )  # fmt: skip
+
     def close(self) -> None:
-        """Closes the writer. Waits for a checkpoint that is under way, and for the copy of the last
-        commit."""
+        """Closes the writer. Waits for a checkpoint or a compaction that is under way, and for the
+        copy of the last commit."""
         self._closed = True
         if not self.is_forked:
+            if self._compactor is not None:
+                self._compactor.wait()
             self._checkpointer.wait()
             with self._guard:
                 self._committer.close()
@@ -541,6 +560,8 @@ class Session:
             revision = self._committer.state.revision
         if any(isinstance(result, CommitInfo) and not result.skipped for result in results):
             self._checkpointer.after_commit(revision)
+            if self._compactor is not None:
+                self._compactor.after_commit(revision)
         return results
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from checkpoint_cases import fill, keys, revisions
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.commit.checkpointer import Checkpointer
+from lakelog.catalog.commit.checkpointer import Recurring
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.errors import StorageError
@@ -107,7 +107,7 @@ def test_in_the_foreground_it_writes_before_it_returns():
         threads.append(threading.current_thread())
         return 3
 
-    checkpointer = Checkpointer(4, -1, write, in_background=False)
+    checkpointer = Recurring(4, -1, write, CheckpointWarning, in_background=False)
     for revision in range(4):
         checkpointer.after_commit(revision)
     assert threads == [threading.current_thread()]
@@ -122,7 +122,7 @@ def test_in_the_background_commits_go_on_and_one_is_written_at_a_time():
         written.append(threading.current_thread())
         return 0
 
-    checkpointer = Checkpointer(1, -1, write, in_background=True)
+    checkpointer = Recurring(1, -1, write, CheckpointWarning, in_background=True)
     for revision in range(3):
         checkpointer.after_commit(revision)
     assert begun.wait(30)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import lakelog
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from lakelog import Catalog, open_catalog
 from lakelog.catalog.ambient import SYSTEM
 from lakelog.catalog.commit import compacting
+from lakelog.catalog.commit.checkpointer import CompactionWarning
 from lakelog.catalog.commit.compacting import CompactOptions, execute_compaction
 from lakelog.catalog.data import parquet
 from lakelog.errors import CapabilityMissing, TableNotFound, UsageError, WriterNotFound
@@ -508,6 +511,65 @@ def test_what_it_costs(catalog: Catalog) -> None:
     spent = {verb: n for verb, n in counting.reset().items() if n}
     # A new file, the commit and its copy; a HEAD when the transaction begins.
     assert spent == {"put": 3, "head": 1, "list": 2 + 3, "get": 6 + 12}
+
+
+# --- By the owner, beside its commits -------------------------------------------------------------
+
+
+def append(writer: Any, *values: int) -> None:
+    for value in values:
+        with writer.transaction() as tx:
+            tx.write("t", pa.table({"n": [value]}))
+
+
+def test_an_owner_compacts_its_own_small_files(catalog: Catalog) -> None:
+    with catalog.writer("b", "db") as other:
+        append(other, *range(100, 106))
+    with catalog.writer("a", "db", compact_every=10) as writer:
+        append(writer, *range(25))
+    assert values(catalog) == [*range(25), *range(100, 106)]
+    files = catalog.snapshot("db").files("t").column("writer").to_pylist()
+    assert files.count("b") == 6
+    assert files.count("a") < 20
+    history = catalog.history("db", "a").filter(pc.field("guest"))
+    assert set(history.column("operation").to_pylist()) == {"rewrite"}
+
+
+def test_programs_of_one_commit_each_compact_too(catalog: Catalog) -> None:
+    for value in range(12):
+        with catalog.writer("a", "db", compact_every=6) as writer:
+            append(writer, value)
+    assert values(catalog) == list(range(12))
+    assert len(live(catalog)) <= 7
+
+
+def test_beside_the_commits_each_row_is_rewritten_only_a_few_times(catalog: Catalog) -> None:
+    quiet = Catalog(catalog.store, ambient=replace(SYSTEM, in_background=False))
+    rng = np.random.default_rng(1)
+    with (
+        mock.patch.object(compacting, "_TINY_BYTES", 0),
+        quiet.writer("a", "db", compact_every=5, checkpoint_every=0) as writer,
+    ):
+        for _ in range(60):
+            with writer.transaction() as tx:
+                tx.write("t", pa.table({"n": rng.integers(0, 1 << 62, 500)}))
+    history = quiet.history("db").to_pylist()
+    rewrites = [row for row in history if row["operation"] == "rewrite"]
+    written = sum(row["rows_rewritten"] for row in rewrites)
+    assert len(rewrites) > 6
+    assert written < 4 * 60 * 500
+    assert len(live(catalog)) < 20
+
+
+def test_what_goes_wrong_with_it_is_a_warning(catalog: Catalog) -> None:
+    plain = Catalog(PlainStore(catalog.store), ambient=replace(SYSTEM, in_background=False))
+    with plain.writer("a", "db", compact_every=6) as writer:
+        append(writer, *range(5))
+        with pytest.warns(CompactionWarning, match="The commit stands"):
+            append(writer, 5)
+    assert values(catalog) == list(range(6))
+    with pytest.raises(UsageError, match="compact_every"):
+        catalog.writer("a", "db", compact_every=-1)
 
 
 # --- What can't be --------------------------------------------------------------------------------

@@ -99,12 +99,12 @@ def interrupted_leaders_take_results_along() -> Any:
 @plant("tests/catalog/test_checkpointing.py")
 def checkpoint_fails_the_commit() -> Any:
     """A failed checkpoint fails the commit."""
-    from lakelog.catalog.commit.checkpointer import Checkpointer
+    from lakelog.catalog.commit.checkpointer import Recurring
 
     def try_it(self: Any, revision: int) -> None:
-        self.written(self._write())
+        self.done(self._do())
 
-    return mock.patch.object(Checkpointer, "_try", try_it)
+    return mock.patch.object(Recurring, "_try", try_it)
 
 
 @plant("tests/faults/test_crash_points.py")
