@@ -128,8 +128,9 @@ def plan_prune(
         LostTail: The mirror goes on above the head of the log.
         ForkError, MissingTransaction, CorruptError: What would survive is not in order.
         UnsupportedFeature: The catalog uses what this lakelog doesn't know.
-    Requests: 4 LIST; 1 GET for each transaction, for each checkpoint that stays, and for each
-        segment of the one that the log will begin with. keep_days also reads the newest state.
+    Requests: 5 LIST; 1 GET for each entry of each tag or published cut, for each transaction, for
+        each checkpoint that stays, and for each segment of the one that the log will begin with.
+        keep_days also reads the newest state.
     """
     retention = Retention.checked(keep_revisions, keep_days)
     context = open_context(
@@ -161,8 +162,9 @@ def execute_prune(
         LostTail, ForkError, MissingTransaction, CorruptError: What would survive is not in order.
             Nothing was deleted.
         StorageError: Part was deleted; execute again.
-    Requests: as `plan_prune`, then 1 PUT, 1 HEAD and 1 DELETE for the clock; 1 GET and 1 PUT for
-        each object that the mirror lacks; 1 DELETE an object.
+    Requests: as `plan_prune`, then 1 PUT, 1 HEAD and 1 DELETE for the clock; 2 LIST, 1 GET for each
+        entry of a name and 1 PUT for each incarnation, to mark what goes; 1 GET and 1 PUT for each
+        object that the mirror lacks; 1 DELETE an object.
     """
     context = open_execution(
         source, plan, "prune", ambient=ambient, margins=margins, progress=progress

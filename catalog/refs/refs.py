@@ -368,7 +368,7 @@ def _is_expired(ref: Ref, now: dt.datetime) -> bool:
 
 
 def _is_stray(info: ObjectInfo, ids: set[str], before: dt.datetime) -> bool:
-    """Whether an object is an old opening of no entry of these ids."""
+    """Checks whether an object is an old opening of no entry of these ids."""
     says = parse_ref_key(info.key)
     is_old = info.modified_at is not None and info.modified_at < before
     return says is not None and bool(says.id) and says.id not in ids and is_old
