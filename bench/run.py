@@ -19,6 +19,7 @@ QUICK = {
         *("--files", "1000", "10000", "--parts", "10000", "--commits", "100", "--times", "3"),
         *LOCAL,
     ],
+    "maintain.py": ["--times", "3"],
     "checkpoint.py": [
         *("--files", "10000", "--commits", "100", "--onto", "10000"),
     ],

@@ -18,11 +18,13 @@ class Margins:
             request can be under way, and than a reader needs from its listing to its last read.
         gc_grace_s: Files below `data/` younger than this are never deleted by gc.
         clock_ahead_s: A committer whose clock is further ahead of the store's is refused.
+        lease_s: A job of maintenance that didn't renew its lease for so long is taken for dead.
     """
 
     prune_floor_s: float = 86_400.0
     gc_grace_s: float = 7 * 86_400.0
     clock_ahead_s: float = 300.0
+    lease_s: float = 600.0
 
     @property
     def idle_limit_s(self) -> float:

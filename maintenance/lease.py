@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..plans import Place
 
 FOLDER: Final = "_maintenance/lease/"
-LEASE_S: Final = 600.0
 _RENEWALS: Final = 3  # within the time of a lease
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -41,12 +40,10 @@ class Lease:
 
     Attributes:
         catalog: Whose maintenance.
-        lease_s: It ends so long after it was last renewed.
         is_lost: Whether another job has taken it over, for this one stood still.
     """
 
     catalog: Place
-    lease_s: float = LEASE_S
     is_lost: bool = False
     _entry: Entry | None = None
     _id: str = ""
@@ -115,14 +112,14 @@ class Lease:
             "id": self._id,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "lease_s": self.lease_s,
+            "lease_s": self.catalog.margins.lease_s,
             "renewed_at_us": self.catalog.ambient.now_us(),
             "released": released,
         }
         return (json.dumps(said) + "\n").encode()
 
     def _renew(self) -> None:
-        while not self._done.wait(self.lease_s / _RENEWALS):
+        while not self._done.wait(self.catalog.margins.lease_s / _RENEWALS):
             with suppress(LakelogError):  # the next time, or never: then it ends by itself
                 try:
                     self.renew()
@@ -138,7 +135,7 @@ class Lease:
             return
         now = self._now()
         since = entry.modified_at or _at(held.get("renewed_at_us"))
-        lease_s = _number(held.get("lease_s"), LEASE_S)
+        lease_s = _number(held.get("lease_s"), self.catalog.margins.lease_s)
         left_s = lease_s - (now - since).total_seconds()
         if left_s > 0:
             raise MaintenanceRunning(

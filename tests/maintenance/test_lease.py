@@ -13,6 +13,7 @@ import lakelog
 import pytest
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.margins import Margins
 from lakelog.errors import CapabilityMissing, MaintenanceRunning, StorageError
 from lakelog.maintenance.lease import FOLDER, Lease
 from lakelog.store.memory import MemoryStore
@@ -22,8 +23,11 @@ from lakelog.testing.doubles import PlainStore
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HELD = """
 import sys, lakelog
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.margins import Margins
 from lakelog.maintenance.lease import Lease
-with Lease(lakelog.open_catalog(sys.argv[1]), float(sys.argv[2])):
+store = lakelog.open_catalog(sys.argv[1]).store
+with Lease(Catalog(store, margins=Margins(lease_s=float(sys.argv[2])))):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -64,7 +68,7 @@ def test_only_one_holds_it_and_it_is_released_at_the_end():
 
 def test_one_that_died_is_taken_over_once_it_ends_by_the_stores_clock():
     catalog, clock = lake()
-    first = Lease(catalog, 600.0)
+    first = Lease(catalog)
     first.__enter__()
     clock.s += 599
     with pytest.raises(MaintenanceRunning):
@@ -213,7 +217,7 @@ class Forgetful(MemoryStore):
 
 def test_a_renewal_whose_answer_is_lost_costs_nothing():
     store = Forgetful("forgetful")
-    with Lease(Catalog(store), 0.3) as lease:
+    with Lease(Catalog(store, margins=Margins(lease_s=0.3))) as lease:
         store.deaf = True
         time.sleep(0.35)
         store.deaf = False
@@ -224,7 +228,7 @@ def test_a_renewal_whose_answer_is_lost_costs_nothing():
 
 def test_a_process_that_stood_still_knows_that_it_was_taken_over():
     store = MemoryStore("taken")
-    with Lease(Catalog(store), 0.6) as lease:
+    with Lease(Catalog(store, margins=Margins(lease_s=0.6))) as lease:
         other = Lease(Catalog(store))
         entry, _ = other._series.read_newest()
         other._series.append(b"{}", entry)
