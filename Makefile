@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup s3a demo collect test lint soak campaign readers spark-versions planted bench proto clean
+.PHONY: help setup s3a demo collect test lint soak soak-maintain campaign readers spark-versions planted bench proto clean
 
 help:
 	@echo "make demo    a tour on real data: three writers, time travel, Spark, a lost log rebuilt (demo-lake/)"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint    ruff and strict mypy"
 	@echo "make s3a     Spark's connector to S3 for the tests, from Maven Central (setup does it)"
 	@echo "make soak    the long tests: a million histories, a million hostile objects, the large models"
+	@echo "make soak-maintain  8 writers, readers and maintain in a loop, 10 minutes on local disk and on S3"
 	@echo "make campaign random histories, killed and stopped processes, noted in campaign.csv: ARGS='--hours 2'"
 	@echo "make readers three readers of the format, held against each other on 3,500 logs (needs Go)"
 	@echo "make spark-versions  the tests of Spark with each version that lakelog serves, from PyPI"
@@ -82,6 +83,9 @@ soak: setup
 	LAKELOG_SEED=$${LAKELOG_SEED:-$$(date +%s)} \
 	  LAKELOG_EXAMPLES=$${LAKELOG_EXAMPLES:-1000} \
 	  $(BIN)/python -m pytest -q -m "long or hypothesis or spark" --timeout 0 $(ARGS)
+
+soak-maintain: $(VENV)/.dev
+	$(BIN)/python tests/maintenance/soak.py $(ARGS)
 
 # Adds up over sessions: tests/running/campaign.csv is to be committed.
 campaign: $(VENV)/.dev
