@@ -2,7 +2,8 @@
 
 A `python` block is executed; a line that ends in `# -> text` must print that text or have that
 repr. In an `sh` block each `lakelog` line is run (`# exit N` gives the code it must end with);
-other lines are not ours. Pages with the word Spark in a block get a real session.
+other lines are not ours. A `toml` block is written to the file that its first line names. Pages
+with the word Spark in a block get a real session.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lakelog.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^```(python|sh|toml)\n(.*?)^```", re.M | re.S)
 EXPECTED = re.compile(r"^(?P<code>.*?)\s*# -> (?P<text>.*)$")
 
 
@@ -44,6 +45,8 @@ def test_examples_run(page, tmp_path, monkeypatch):
     for kind, text in blocks(page):
         if kind == "python":
             run_python(text, space, page)
+        elif kind == "toml":
+            Path(text.partition("\n")[0].removeprefix("# ")).write_text(text)
         else:
             run_shell(text)
 
@@ -75,6 +78,6 @@ def run_shell(text: str) -> None:
         words = shlex.split(line, comments=True)
         if words[:1] != ["lakelog"]:
             continue
-        code = re.search(r"# exit (\d)", line)
+        code = re.search(r"# exit (\d+)", line)
         with contextlib.redirect_stdout(io.StringIO()):
             assert main(words[1:]) == (int(code[1]) if code else 0), line

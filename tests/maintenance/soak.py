@@ -220,7 +220,7 @@ def maintain(job: Job, name: str) -> None:
     catalog, runs = job.catalog(), 0
     while not job.is_over():
         try:
-            report = catalog.maintain(policy=POLICY, execute=True, time_limit_s=job.floor_s)
+            report = catalog.maintain(policy=POLICY, execute=True)
         except MaintenanceRunning:  # the one before was killed, and its lease has not ended
             time.sleep(0.2)
             continue
@@ -358,7 +358,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, place(where, folder) as (url, options):
             found = soak(
                 url, options, folder, seconds=60 * args.minutes, floor_s=floor_s,
-                writers=args.writers, kill_every_s=3 * floor_s, seed=args.seed,
+                writers=args.writers, kill_every_s=60.0, seed=args.seed,
             )  # fmt: skip
         print(f"{where}: {found}", flush=True)
 
