@@ -12,6 +12,7 @@ import dataclasses
 import datetime as dt  # noqa: TC003 - `decode_plan` looks the types of fields up
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from ..catalog.format.names import (
@@ -91,9 +92,9 @@ class Kept:
         Args:
             named: Whether to name the first `SHOWN_NAMES` of them.
         """
-        listed = sorted(infos, key=lambda info: info.key)
-        names = tuple(info.key for info in listed[:SHOWN_NAMES]) if named else ()
-        return cls(reason, len(listed), sum(info.size_bytes for info in listed), names)
+        listed = list(infos)  # there may be a million
+        first = nsmallest(SHOWN_NAMES, (info.key for info in listed)) if named else ()
+        return cls(reason, len(listed), sum(info.size_bytes for info in listed), tuple(first))
 
 
 @dataclass(frozen=True, slots=True)
