@@ -1,8 +1,8 @@
 """Compaction: small files of a table, and files with many deleted rows, rewritten into fewer.
 
 A plan follows from the log alone. It is groups of files of one log, one table, one partition and
-one schema; each group becomes one commit of a guest, so that no live writer is fenced, and what
-has been rewritten stays so wherever a run ends.
+one schema. They become commits of a guest, so that no live writer is fenced, and what has been
+rewritten stays so wherever a run ends.
 
 Source: docs/maintenance.md, "Read faster".
 """
@@ -92,7 +92,7 @@ class CompactOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompactGroup:
-    """Files that one commit rewrites.
+    """Files that are rewritten together.
 
     Attributes:
         writer, table, partition: Where the files belong.
@@ -388,44 +388,70 @@ def execute_compaction(
     options: CompactOptions,
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> Compaction:
-    """Rewrites each group in a commit of its own; returns the plan with what became of each.
+    """Rewrites the groups, small ones of several partitions in one commit; returns the plan with
+    what became of each.
 
     Args:
         opened: Opens the log of a writer as a guest.
-        step: Called after each group: how many are done, of how many.
+        step: Called after each commit: how many groups are done, of how many.
     Raises:
         CapabilityMissing: The store has no put-if-absent, so that there are no guests.
         Else as `Transaction.rewrite`: groups that were done before stay done.
-    Requests: for each log those of opening a writer; for each group those of
+    Requests: for each log those of opening a writer; for each commit those of
         `Transaction.rewrite` and of a commit.
     """
     began_s = time.monotonic()
     done: list[CompactGroup] = []
     with ExitStack() as stack:
         writers: dict[str, Writer] = {}
-        for group in plan.groups:
+        for groups in _batches(plan.groups, options.target_file_size_bytes):
             is_late = options.time_limit_s is not None and (
                 time.monotonic() - began_s >= options.time_limit_s
             )
             if is_late:
-                done.append(replace(group, status="not begun"))
+                done += (replace(group, status="not begun") for group in groups)
                 continue
-            if group.writer not in writers:
-                writers[group.writer] = stack.enter_context(opened(group.writer))
-            done.append(_rewritten(writers[group.writer], group, options))
+            name = groups[0].writer
+            if name not in writers:
+                writers[name] = stack.enter_context(opened(name))
+            done += _rewritten(writers[name], groups, options)
             step(len(done), len(plan.groups))
     return replace(plan, groups=tuple(done))
 
 
-def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> CompactGroup:
-    """Rewrites one group; again without the files that others have taken out meanwhile."""
+def _batches(groups: Sequence[CompactGroup], limit_bytes: int) -> list[list[CompactGroup]]:
+    """Groups that go into one commit: of one table of one writer, each of another partition."""
+    found: list[list[CompactGroup]] = []
+    size_bytes = 0
+    for group in groups:
+        last = found[-1][-1] if found else None
+        if (
+            last is None
+            or (last.writer, last.table) != (group.writer, group.table)
+            or size_bytes + group.size_bytes > limit_bytes
+            or group.partition in {one.partition for one in found[-1]}
+        ):
+            found.append([])
+            size_bytes = 0
+        found[-1].append(group)
+        size_bytes += group.size_bytes
+    return found
+
+
+def _rewritten(
+    writer: Writer, groups: Sequence[CompactGroup], options: CompactOptions
+) -> list[CompactGroup]:
+    """Rewrites groups in one commit; again without the files that others have taken out
+    meanwhile."""
+    table = groups[0].table
     for turn in range(_TRIES):
         tx = writer.transaction(operation="rewrite", summary={"job": "compact"})
         tx._carrying, tx._memory_bytes = Carrying(), options.memory_bytes
-        paths = group.paths if turn == 0 else _live(writer, group)
+        paths = [path for group in groups for path in group.paths]
+        paths = paths if turn == 0 else _live(writer, table, paths)
         try:
-            found = tx.rewrite(
-                group.table, paths,
+            tx.rewrite(
+                table, paths,
                 sort_by=options.sort_by or None, file_bytes=options.target_file_size_bytes,
             )  # fmt: skip
             info = tx.commit()
@@ -434,30 +460,34 @@ def _rewritten(writer: Writer, group: CompactGroup, options: CompactOptions) -> 
             continue
         except UsageError:
             tx.discard()
-            if tx._files_stay(
-                group.table
-            ):  # this log, or another one, has given it a key meanwhile
+            if tx._files_stay(table):  # this log, or another one, has given it a key meanwhile
                 break
             raise
         except BaseException:
             tx.discard()
             raise
-        adds = [action.add for action in tx._intent.actions if action.HasField("add")]
-        return replace(
-            group,
-            status="done",
-            revision=None if info is None else info.revision,
-            files_after=len(found.rewritten),
-            size_after_bytes=sum(add.size_bytes for add in adds),
-        )
-    return replace(group, status="overtaken")
+        added: dict[str, list[int]] = {}
+        for action in tx._intent.actions:
+            if action.HasField("add"):
+                added.setdefault(action.add.partition, []).append(action.add.size_bytes)
+        return [
+            replace(
+                group,
+                status="done",
+                revision=None if info is None else info.revision,
+                files_after=len(added.get(group.partition, ())),
+                size_after_bytes=sum(added.get(group.partition, ())),
+            )
+            for group in groups
+        ]
+    return [replace(group, status="overtaken") for group in groups]
 
 
-def _live(writer: Writer, group: CompactGroup) -> list[str]:
-    """The files of a group that are still there."""
+def _live(writer: Writer, table: str, paths: Sequence[str]) -> list[str]:
+    """The files that are still there."""
 
     def asked(state: State) -> list[str]:
-        files = files_with(state, list(group.paths))
-        return [path for path in group.paths if files.is_live(group.table, path)]
+        files = files_with(state, paths)
+        return [path for path in paths if files.is_live(table, path)]
 
     return writer._session.ask(asked)

@@ -150,6 +150,23 @@ def test_writers_partitions_and_tables_are_apart(catalog: Catalog) -> None:
     assert {g.writer for g in chosen.groups} <= {"b"}
 
 
+def test_small_groups_of_many_partitions_share_commits(catalog: Catalog) -> None:
+    with catalog.writer("a", "db") as writer:
+        for number in range(5):
+            with writer.transaction() as tx:
+                rows = {"n": list(range(10 * number, 10 * number + 10)), "half": list(range(10))}
+                tx.write("t", pa.table(rows), partition_by=["half"])
+    before = points(catalog)
+    size_bytes = catalog.snapshot("db").files("t").column("size_bytes").to_pylist()
+    limit = {"target_file_size_bytes": 30 * max(size_bytes)}
+    found = catalog.compact("db", execute=True, **limit)
+    assert [(len(g.paths), g.files_after) for g in found.groups] == [(5, 1)] * 10
+    assert [g.revision for g in found.groups] == [5] * 6 + [6] * 4
+    assert len({g.partition for g in found.groups}) == len(live(catalog)) == 10
+    assert {token: values(catalog, token) for token in before} == before
+    assert catalog.compact("db", **limit).is_empty
+
+
 def test_the_inputs_of_a_commit_are_bounded(catalog: Catalog) -> None:
     fill(catalog, files=10)
     sizes = catalog.snapshot("db").files("t").column("size_bytes").to_pylist()
