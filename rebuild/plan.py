@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..catalog.format.frame import LogIdentity
 from ..catalog.format.names import MAX_INCARNATION, base_folder, check_id
-from ..catalog.log.part import Part, batch_parts
+from ..catalog.log.part import Part, added_files, batch_parts
 from ..catalog.parallel import AT_ONCE, Embedded, parallel
 from ..errors import NotFoundError, StorageError, UsageError
 from ..plans import Effect, Field, Group, Source, as_text, open_source
@@ -416,12 +416,16 @@ def _plan(  # noqa: PLR0917 - all that was found
     asked: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> RebuildPlan:
     state, seal = old.state, seals[0]
+    rows_of = dict(live)
+    for rows in (rows for one in old.readable.values() for rows in added_files(one)):
+        columns = [rows.column(name).to_pylist() for name in ("table", "path", "row_count")]
+        rows_of |= {(table, path): n for table, path, n in zip(*columns, strict=True)}
     counted = {one.attempt.transaction_id for one in decision.salvaged}
     bases = [one.base_revision + 1 for one in scan.own if one.transaction_id in counted]
     above = max([old.top, *(one.revision for one in seals), *bases])
     left_out = [*scan.left_out, *_refused(scan, decision)]
     gone = "its table has it, and it is not in the store any more"
-    left_out += [LeftOut(n[1], 0, live.get(n, 0), "gone", gone) for n in decision.gone]
+    left_out += [LeftOut(n[1], 0, rows_of.get(n, 0), "gone", gone) for n in decision.gone]
     return RebuildPlan(
         kind="rebuild",
         url=url,
