@@ -108,7 +108,7 @@ class Lease:
         return Series(catalog.store, FOLDER, ".json", catalog.ambient, catalog.margins)
 
     def _body(self, *, released: bool) -> bytes:
-        said = {
+        fields = {
             "id": self._id,
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -116,7 +116,7 @@ class Lease:
             "renewed_at_us": self.catalog.ambient.now_us(),
             "released": released,
         }
-        return (json.dumps(said) + "\n").encode()
+        return (json.dumps(fields) + "\n").encode()
 
     def _renew(self) -> None:
         while not self._done.wait(self.catalog.margins.lease_s / _RENEWALS):
@@ -148,8 +148,8 @@ class Lease:
     def _now(self) -> dt.datetime:
         """By the store's clock; by this machine's if the store gives no times."""
         catalog = self.catalog
-        told = store_time(catalog.store, "_maintenance/", lambda: catalog.ambient.new_id().hex())
-        return told or _EPOCH + dt.timedelta(microseconds=catalog.ambient.now_us())
+        at = store_time(catalog.store, "_maintenance/", lambda: catalog.ambient.new_id().hex())
+        return at or _EPOCH + dt.timedelta(microseconds=catalog.ambient.now_us())
 
     def _delete_old(self) -> None:
         """Deletes entries that nobody can be about to follow up."""

@@ -119,11 +119,11 @@ class Policy:
             InvalidPolicy: It isn't TOML, has a key that there isn't, or a value that can't be.
         """
         try:
-            said = tomllib.loads(text)
+            values = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InvalidPolicy(f"The policy is no TOML: {error}", hint=_HINT) from error
-        databases = _tables_of(said, "databases", "")
-        lake = _settings(Settings(), said, "", _without(_NAMES, _OF_ONE_TABLE), ("databases",))
+        databases = _tables_of(values, "databases", "")
+        lake = _settings(Settings(), values, "", _without(_NAMES, _OF_ONE_TABLE), ("databases",))
         own: dict[str, Settings] = {}
         tables: dict[tuple[str, str], Settings] = {}
         for name, of_database in databases.items():
@@ -210,8 +210,8 @@ def _without(names: tuple[str, ...], left_out: frozenset[str]) -> tuple[str, ...
     return tuple(name for name in names if name not in left_out)
 
 
-def _tables_of(said: Mapping[str, Any], name: str, place: str) -> dict[str, dict[str, Any]]:
-    found = said.get(name, {})
+def _tables_of(values: Mapping[str, Any], name: str, place: str) -> dict[str, dict[str, Any]]:
+    found = values.get(name, {})
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
         example = f"[{place}{name}.NAME]"
         raise InvalidPolicy(f"{place}{name} is no table of TOML", hint=f"Write {example}")
@@ -220,13 +220,13 @@ def _tables_of(said: Mapping[str, Any], name: str, place: str) -> dict[str, dict
 
 def _settings(
     base: Settings,
-    said: Mapping[str, Any],
+    values: Mapping[str, Any],
     place: str,
     known: tuple[str, ...],
     inner: tuple[str, ...] = (),
 ) -> Settings:
     given: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in values.items():
         if name in inner:
             continue
         if name not in known:

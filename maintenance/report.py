@@ -134,12 +134,12 @@ class MaintenanceReport:
             rows = [row for row in self.rows if row.step == step]
             if rows:
                 lines.append(f"{step:<10}  {_summary(rows, executed=self.executed)}")
-        told = [
+        failures = [
             f"failed: {row.step} of {row.database or 'all databases'}"
             f"{f', table {row.table}' if row.table else ''}: {row.message}"
             for row in self.failed
         ]
-        lines += told[:3] + ([f"and {len(told) - 3} more"] if len(told) > 3 else [])
+        lines += failures[:3] + ([f"and {len(failures) - 3} more"] if len(failures) > 3 else [])
         lines += [f"warning: {text}" for text in self.warnings[:2]]
         lines.append(self._last_line())
         return "\n".join(lines)
