@@ -18,7 +18,8 @@ from ..errors import (
     RevisionNotFound,
     SnapshotPruned,
 )
-from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
+from ..gc.collect import execute_gc, plan_gc
+from ..gc.prune import execute_prune, plan_prune
 from ..rebuild import execute_rebuild, plan_rebuild
 from .annals import DATABASE, FOLDER, WRITER, Annals
 from .cast import MARGINS

@@ -38,7 +38,8 @@ from ..errors import (
     StorageError,
     UnknownSchema,
 )
-from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
+from ..gc.collect import execute_gc, plan_gc
+from ..gc.prune import execute_prune, plan_prune
 from .naming import Names
 from .simulation import QUIET, Faults
 from .truth import BASE, DATABASE, TABLE, WRITER, Truth, Violation, hold

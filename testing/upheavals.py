@@ -24,7 +24,8 @@ from ..errors import (
     LostTail,
     NotFoundError,
 )
-from ..gc import execute_gc, execute_prune, plan_gc, plan_prune
+from ..gc.collect import execute_gc, plan_gc
+from ..gc.prune import execute_prune, plan_prune
 from .actors import LONG_S, ROWS, TABLE, Actors
 from .annals import DATABASE, WRITER, Annals
 from .cast import MARGINS

@@ -13,7 +13,7 @@ from lakelog.catalog.log.state import State
 from lakelog.catalog.margins import DEFAULT_MARGINS
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.errors import FencedError
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.counting import CountingStore
 from table_cases import write

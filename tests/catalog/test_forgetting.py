@@ -19,7 +19,8 @@ from lakelog.errors import (
     TableNotFound,
     UsageError,
 )
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store import open_store
 

@@ -23,7 +23,7 @@ from lakelog.catalog.log import files as files_module
 from lakelog.catalog.log.replay import apply
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import UsageError
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import START_US, FakeAmbient
 from lakelog.testing.logs import add_action, schema_action

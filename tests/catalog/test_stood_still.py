@@ -11,7 +11,8 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.log.build import Moment
 from lakelog.errors import LakelogError, ObjectExists, StorageError, TransactionExpired
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.testing.counting import CountingStore
 from lakelog.testing.doubles import ClockedStore, DatedStore, FakeAmbient, PassingStore
 from lakelog.testing.keys import log_keys

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from lakelog.catalog.ambient import Ambient
 from lakelog.catalog.catalog import Catalog
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakelog.catalog.snapshot import Snapshot
-    from lakelog.gc import Report
+    from lakelog.gc.plan import Report
     from lakelog.store import Store
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -13,7 +13,9 @@ from lakelog.errors import (
     SnapshotPruned,
     TransactionExpired,
 )
-from lakelog.gc import Deletion, execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.plan import Deletion
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 
 

@@ -17,7 +17,8 @@ from lakelog.errors import (
     NotFoundError,
     SnapshotPruned,
 )
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.testing.keys import drop_mirror, revision_in
 from own_files import add_own

@@ -18,7 +18,8 @@ from lakelog.catalog.margins import Margins
 from lakelog.catalog.read.log_reader import LogReader
 from lakelog.catalog.read.mirror import MirrorWarning
 from lakelog.errors import MissingTransaction, SnapshotPruned
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import START_US, FakeAmbient, PlainStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.gc import execute_gc, plan_gc
+from lakelog.gc.collect import execute_gc, plan_gc
 
 W, D = "EWR", "weather"
 BASE = f"{W}/{D}/"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 
 W, D = "EWR", "weather"
 LOG = f"{W}/{D}/transactions/"

@@ -8,7 +8,9 @@ import pytest
 from collect_cases import BASE, D, W, gc, planned, take_over
 from lakelog.catalog.margins import Margins
 from lakelog.errors import EpochChanged, UsageError
-from lakelog.gc import Plan, execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.plan import Plan
+from lakelog.gc.prune import execute_prune, plan_prune
 
 DAY_S = 86_400.0
 GRACE_S = 7 * DAY_S

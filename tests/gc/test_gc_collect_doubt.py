@@ -14,7 +14,8 @@ from lakelog.errors import (
     MissingTransaction,
     UnsupportedFeature,
 )
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.testing.doubles import PassingStore
 
 DAY_S = 86_400.0

@@ -9,7 +9,8 @@ from collect_cases import BASE, D, W, gc, planned, take_over
 from lakelog.catalog.format.names import data_path
 from lakelog.catalog.margins import Margins
 from lakelog.errors import LogLost, LostTail, MissingTransaction, PlanOutdated
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 
 DAY_S = 86_400.0
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 from lakelog.errors import SnapshotPruned, StorageError
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from sample import EVERY, some
 
 # No reader may take a prune for damage.

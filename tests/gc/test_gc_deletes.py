@@ -7,7 +7,8 @@ import pytest
 from collect_cases import BASE, D, W, gc, planned
 from lakelog.catalog.margins import Margins
 from lakelog.errors import LostTail
-from lakelog.gc import execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 
 DAY_S = 86_400.0
 NO_GRACE = Margins(gc_grace_s=0.0)
@@ -112,7 +113,7 @@ def test_an_object_of_no_commit_is_an_orphan(lake) -> None:
 
 
 def test_an_object_that_a_commit_names_after_the_plan_stays(lake) -> None:
-    from lakelog.gc import execute_gc
+    from lakelog.gc.collect import execute_gc
 
     with lake.writer() as writer:
         with writer.transaction() as tx:

@@ -8,7 +8,7 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.path_column import fold, folded_among
 from lakelog.catalog.read.health import name_rules
-from lakelog.gc import execute_gc, plan_gc
+from lakelog.gc.collect import execute_gc, plan_gc
 from lakelog.store import probe_names
 from lakelog.testing.doubles import FoldingStore
 

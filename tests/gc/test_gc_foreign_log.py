@@ -7,7 +7,8 @@ import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.margins import Margins
 from lakelog.errors import ForeignLog
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore
 
 NO_MARGINS = Margins(prune_floor_s=0, gc_grace_s=0)

@@ -11,7 +11,8 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.format.names import name_prefix
 from lakelog.catalog.read.set_back import _MOST, _newest
 from lakelog.errors import LogLost, LostTail
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.store import ObjectInfo, probe
 from lakelog.testing.doubles import FakeAmbient, PassingStore
 

@@ -8,7 +8,7 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.catalog.margins import Margins
-from lakelog.gc import execute_gc, plan_gc
+from lakelog.gc.collect import execute_gc, plan_gc
 
 ROWS = pa.table({"a": [1]})
 

@@ -8,7 +8,9 @@ import json
 import pytest
 from lakelog.catalog.format.names import LogObject
 from lakelog.errors import InvalidName, InvalidPath, UsageError
-from lakelog.gc import Deletion, Facts, Kept, Plan, execute_gc, execute_prune
+from lakelog.gc.collect import execute_gc
+from lakelog.gc.plan import Deletion, Facts, Kept, Plan
+from lakelog.gc.prune import execute_prune
 from lakelog.plans import Effect, dump_plans, split_plans
 
 UUID = "0123abcd"

@@ -21,7 +21,7 @@ from lakelog.catalog.format.segments import (
 )
 from lakelog.catalog.log import checkpoint, checkpoint_files
 from lakelog.errors import CorruptObject, ForeignLog, LostTail
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 
 DAY_S = 86_400.0
 W, D = "EWR", "weather"

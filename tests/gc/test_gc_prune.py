@@ -14,7 +14,8 @@ from lakelog.errors import (
     UsageError,
     WriterNotFound,
 )
-from lakelog.gc import Plan, execute_prune, plan_prune
+from lakelog.gc.plan import Plan
+from lakelog.gc.prune import execute_prune, plan_prune
 from prune_cases import LOG, SEGMENTS, D, W, build, of_the_log, prune
 
 pytestmark = pytest.mark.usefixtures("parts_decoded_once")

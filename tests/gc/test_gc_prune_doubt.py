@@ -14,7 +14,7 @@ from lakelog.errors import (
     PlanOutdated,
     UnsupportedFeature,
 )
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 from prune_cases import LOG, SEGMENTS, D, W, build, prune
 
 DAY_S = 86_400.0

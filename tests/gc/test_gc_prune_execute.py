@@ -10,7 +10,8 @@ from lakelog.errors import (
     CorruptError,
     PlanOutdated,
 )
-from lakelog.gc import execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from prune_cases import LOG, D, W, build
 
 DAY_S = 86_400.0

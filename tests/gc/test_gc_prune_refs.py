@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from lakelog.catalog.refs import refs as refs_module
 from lakelog.errors import PlanOutdated, SnapshotPruned
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 from prune_cases import D, W, build, of_the_log, prune
 
 DAY_S = 86_400.0

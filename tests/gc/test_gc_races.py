@@ -25,7 +25,8 @@ from lakelog.errors import (
     StorageError,
     TransactionExpired,
 )
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from race_cases import Interposed, before_request
 from sample import EVERY, some
 

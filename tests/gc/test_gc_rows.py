@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from collect_cases import BASE, D, W
 from lakelog.errors import StorageError
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from sample import EVERY, some
 from seeds import base_seed
 

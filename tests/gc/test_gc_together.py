@@ -11,7 +11,7 @@ import lakelog
 import pyarrow as pa
 import pytest
 from lakelog.catalog.margins import Margins
-from lakelog.gc import execute_gc, plan_gc
+from lakelog.gc.collect import execute_gc, plan_gc
 from lakelog.store import open_store
 
 FILES = 400
@@ -21,7 +21,8 @@ import json, sys
 from dataclasses import asdict
 from pathlib import Path
 from lakelog.catalog.margins import Margins
-from lakelog.gc import Plan, execute_gc
+from lakelog.gc.collect import execute_gc
+from lakelog.gc.plan import Plan
 from lakelog.store import open_store
 plan = Plan.from_json(Path(sys.argv[2]).read_text())
 now = Margins(prune_floor_s=0.0, gc_grace_s=0.0)

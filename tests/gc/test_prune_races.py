@@ -8,7 +8,7 @@ import pytest
 from lakelog.errors import (
     StorageError,
 )
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 from race_cases import before_request
 from sample import EVERY, some
 

@@ -18,7 +18,7 @@ from lakelog.catalog.read.history_table import history_for_users
 from lakelog.catalog.read.log_reader import CheckpointWarning, LogReader
 from lakelog.catalog.read.statistics import StatisticsWarning
 from lakelog.errors import CorruptObject, LakelogError
-from lakelog.gc import plan_gc
+from lakelog.gc.collect import plan_gc
 from lakelog.rebuild.check import check
 from lakelog.rebuild.findings import CheckReport
 from lakelog.store.memory import MemoryStore

@@ -17,7 +17,8 @@ from lakelog.catalog.format.objects import decode_checkpoint, decode_transaction
 from lakelog.catalog.format.segments import FILES, SCHEMAS, decode_segment, encode_ipc
 from lakelog.catalog.wire import lakelog_transaction_pb2 as wire
 from lakelog.errors import CorruptObject, LakelogError, UsageError
-from lakelog.gc import Plan, plan_gc
+from lakelog.gc.collect import plan_gc
+from lakelog.gc.plan import Plan
 from lakelog.store import open_store
 from lakelog.store.memory import MemoryStore
 from own_files import add_own

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.catalog import Catalog
 from lakelog.errors import LakelogError
-from lakelog.gc import plan_gc
+from lakelog.gc.collect import plan_gc
 from lakelog.rebuild import plan_rebuild
 from lakelog.store import open_store
 from lakelog.testing.fault_proxy import Reply, fault_proxy

@@ -13,7 +13,8 @@ from unittest import mock
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.log import checkpoint_files
 from lakelog.errors import LakelogError, SnapshotPruned
-from lakelog.gc import execute_gc, execute_prune, plan_gc, plan_prune
+from lakelog.gc.collect import execute_gc, plan_gc
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.store.memory import MemoryStore
 from lakelog.testing.doubles import FakeAmbient
 from salvage_lake import STEPS, TABLES, Lake, visible

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 from lakelog.errors import ConflictError, LostTail
-from lakelog.gc import execute_gc, plan_gc
+from lakelog.gc.collect import execute_gc, plan_gc
 from lakelog.replication import replicate
 from lakelog.testing.doubles import PassingStore
 from replica_cases import D, Pair, written

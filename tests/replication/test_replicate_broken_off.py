@@ -7,7 +7,7 @@ import threading
 import pytest
 from followed import BreakingStore
 from lakelog.errors import ReplicaDiverged, SnapshotPruned
-from lakelog.gc import execute_gc, plan_gc
+from lakelog.gc.collect import execute_gc, plan_gc
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from lakelog.replication import promote, replicate
 from lakelog.store import WideStore, probe

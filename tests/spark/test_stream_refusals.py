@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from lakelog.catalog.margins import Margins
 from lakelog.errors import ColumnsChanged, NotAppended, SnapshotPruned, StreamLost, UsageError
-from lakelog.gc import execute_prune, plan_prune
+from lakelog.gc.prune import execute_prune, plan_prune
 from lakelog.rebuild import execute_rebuild, plan_rebuild
 from newer_spark import STREAMS, needs
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import lakelog
 import pyarrow as pa
-from lakelog.gc import execute_gc, plan_gc
+from lakelog.gc.collect import execute_gc, plan_gc
 
 
 def test_a_whole_life(ways, capsys, monkeypatch):
