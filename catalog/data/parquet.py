@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -321,24 +322,37 @@ _DISTINCT: Final = 0.985  # of 130,000 values, more than a dictionary takes
 
 
 def _repeating(group: pa.Table, schema: pa.Schema) -> bool | list[str]:
-    """What `use_dictionary` of Arrow's writer takes: all leaves but those of numbers that hardly
-    ever come again: their dictionary would be given up once it had grown too large."""
-    if group.num_rows < 4 * _SAMPLE:
-        return True
+    """What `use_dictionary` of Arrow's writer takes: all leaves but those whose values hardly ever
+    come again. There a dictionary only adds to a small file, and to reading it; in a large one it
+    would be given up once it had grown too large."""
     import numpy as np
 
     from ..format.columns import array
 
-    some = array(np.linspace(0, group.num_rows - 1, _SAMPLE).astype(np.int64))
+    columns, rows = group.columns, group.num_rows
+    if rows > 4 * _SAMPLE:
+        some = array(np.linspace(0, rows - 1, _SAMPLE).astype(np.int64))
+        kinds = [field.type for field in schema]
+        columns = [
+            pc.take(values, some) if _may_be_unique(kind) else values
+            for kind, values in zip(kinds, columns, strict=True)
+        ]
+        rows = _SAMPLE
     unique = {
         field.name
-        for field, values in zip(schema, group.columns, strict=True)
-        if (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
-        and len(pc.unique(pc.take(values, some))) > _DISTINCT * _SAMPLE
+        for field, values in zip(schema, columns, strict=True)
+        if _may_be_unique(field.type) and len(pc.unique(values)) > _DISTINCT * rows
     }
     if not unique:
         return True
     return [leaf.path for leaf in _leaves(schema) if leaf.path not in unique]
+
+
+def _may_be_unique(kind: pa.DataType) -> bool:
+    types = pa.types
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal128(kind)
+    is_number = (is_number and not types.is_float16(kind)) or types.is_temporal(kind)
+    return is_number or types.is_string(kind) or types.is_binary(kind)
 
 
 def write_rows(rows: pa.RecordBatchReader) -> bytes:
@@ -375,6 +389,7 @@ def _without_floats(schema: pa.Schema) -> bool | list[str]:
     return [leaf.path for leaf in leaves if leaf.path not in floats]
 
 
+@lru_cache(maxsize=64)
 def _leaves(schema: pa.Schema) -> list[Any]:
     """The columns of a file as Parquet describes them."""
     import pyarrow.parquet as pq

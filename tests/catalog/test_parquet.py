@@ -243,8 +243,8 @@ def test_a_large_file_is_on_the_disk_while_it_is_made(monkeypatch):
     assert large.facts == small.facts
 
 
-def test_numbers_that_never_come_again_get_no_dictionary():
-    count = 40_000
+@pytest.mark.parametrize("count", [500, 40_000])
+def test_values_that_never_come_again_get_no_dictionary(count):
     rng = np.random.default_rng(0)
     table = pa.table(
         {
@@ -253,13 +253,14 @@ def test_numbers_that_never_come_again_get_no_dictionary():
             "value": rng.random(count),
             "of.few": rng.integers(0, 100, count).astype(float),
             "text": [str(n) for n in range(count)],
+            "day": pa.array([n // 5 for n in range(count)], pa.date32()),
         }
     )
     (file,) = files_of(table)
     group = pq.read_metadata(pa.BufferReader(file.body.read())).row_group(0)
     columns = [group.column(at) for at in range(group.num_columns)]
     assert [c.path_in_schema for c in columns if c.has_dictionary_page] == [
-        "few", "of.few", "text",
+        "few", "of.few", "day",
     ]  # fmt: skip
     assert rows_of([file]).equals(table)
 
