@@ -351,8 +351,9 @@ class Job:
             more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
             failure = _failed(step.kind, database, None, errors[0])
             row = replace(
-                row, status="failed", message=failure.message + more, exit_code=failure.exit_code
-            )
+                row, status="failed", message=failure.message + more, error=failure.error,
+                exit_code=failure.exit_code,
+            )  # fmt: skip
         elif skipped:
             row = replace(row, status="remaining")
         return replace(row, remaining=skipped)
@@ -493,7 +494,10 @@ def _skipped(step: StepName, database: str, why: str) -> StepRow:
 
 def _failed(step: StepName, database: str, table: str | None, error: LakelogError) -> StepRow:
     code = getattr(error, "exit_code", 70)
-    return StepRow(step, database, table, "failed", message=str(error), exit_code=code)
+    return StepRow(
+        step, database, table, "failed",
+        message=str(error), error=type(error).__name__, exit_code=code,
+    )  # fmt: skip
 
 
 def _row_of_logs(

@@ -47,7 +47,8 @@ class StepRow:
         seconds: How long it took.
         remaining: How much of it is left: groups, logs.
         findings: Of a check, how many errors and warnings.
-        message: What went wrong, or why it was skipped; the token of what was published.
+        message: What went wrong, or why it was skipped; the names that were published.
+        error: Of which class the error is, as `lakelog.errors` names it.
         exit_code: Of the error, for the command line.
     """
 
@@ -63,6 +64,7 @@ class StepRow:
     remaining: int = 0
     findings: int | None = None
     message: str = ""
+    error: str = ""
     exit_code: int = 0
 
     def to_json(self) -> str:

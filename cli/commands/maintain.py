@@ -30,6 +30,7 @@ _ROWS: Final = (
     Column("seconds"),
     *columns("remaining", "findings", "exit_code", style="count"),
     Column("message", whole=True),
+    Column("error"),
 )
 _ACTIONS: Final = ("show", "set")
 

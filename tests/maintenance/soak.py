@@ -228,7 +228,9 @@ def maintain(job: Job, name: str) -> None:
         done = {row.step: row.files_before for row in report.rows if row.status == "done"}
         print(f"{name}: {report.seconds:.1f} s, {done}", flush=True)
         for row in report.failed:
-            raise AssertionError(f"{row.step}: {row.message}")
+            # On a machine that is busy a commit may take longer than this lake's short margins.
+            late = row.error == "TransactionExpired" or "took too long" in row.message
+            assert late, f"{row.step}: {row.message}"
         time.sleep(0.2)
     print(f"{name}: {runs} runs", flush=True)
 
@@ -267,17 +269,18 @@ def soak(
     while not all("begins" in said(job, "reader", f"r{n}") for n in range(readers)):
         assert all(one.poll() is None for one in running.values()), output_of(job, running)
         time.sleep(0.1)
-    killed, next_kill_s = 0, time.monotonic() + kill_every_s
+    killed, runs, next_kill_s = 0, 0, time.monotonic() + kill_every_s
     end_s = time.monotonic() + seconds
     try:
         while any(one.poll() is None for one in running.values()):
             assert not any(one.poll() for one in running.values()), output_of(job, running)
             if time.monotonic() > end_s:
                 Path(folder, "over").touch()
-            elif time.monotonic() > next_kill_s:
+            elif time.monotonic() > next_kill_s and runs_of(job) > runs:
                 running["maintain", "m"].send_signal(signal.SIGKILL)
                 running["maintain", "m"].wait()
                 running["maintain", "m"] = started("maintain", "m", job)
+                runs = runs_of(job)
                 killed, next_kill_s = killed + 1, time.monotonic() + kill_every_s
             time.sleep(0.1)
     finally:
@@ -285,7 +288,14 @@ def soak(
             one.kill()
             one.wait()
     assert not any(one.returncode for one in running.values()), output_of(job, running)
-    return f"{final(job, names)}, {killed} jobs killed"
+    runs = runs_of(job)
+    assert runs, "no job of maintenance came to its end"
+    return f"{final(job, names)}; {runs} runs of maintain, {killed} killed"
+
+
+def runs_of(job: Job) -> int:
+    """How many jobs of maintenance have ended."""
+    return said(job, "maintain", "m").count(" s, {")
 
 
 def output_of(job: Job, running) -> str:

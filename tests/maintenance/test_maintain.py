@@ -244,7 +244,7 @@ def test_what_fails_for_one_log_keeps_no_other_from_its_turn(lake):
     failed = {(row.step, row.database) for row in report.failed}
     assert ("gc", "weather") in failed
     assert not any(database == "traffic" for _, database in failed)
-    assert all(row.message and row.exit_code for row in report.failed)
+    assert all(row.message and row.exit_code and row.error for row in report.failed)
     assert report.exit_code == 5
     (published,) = by_step(report)["publish"]
     assert published.status == "skipped"
