@@ -278,7 +278,7 @@ class Job:
             if done < total and self._is_over_besides_time():
                 raise _Stopped
 
-        left_s = None if self._end_s is None else (self._end_s - self._now_s()) / 2
+        left_s = None if self._end_s is None else max(0.0, self._end_s - self._now_s()) / 2
         options = {**settings.compaction, "sort_by": settings.sort_by or None}
         try:
             found = self._catalog.compact(

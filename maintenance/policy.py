@@ -48,8 +48,8 @@ class Settings:
 
     Attributes:
         compact: Whether small files, and files with many deleted rows, are rewritten.
-        target_file_size_bytes, min_input_files, delete_ratio_threshold, max_group_bytes: As for
-            `Catalog.compact`.
+        target_file_size_bytes, min_input_files, delete_ratio_threshold, max_group_bytes,
+            memory_bytes: As for `Catalog.compact`.
         sort_by: The same, of a table.
         checkpoint_after: A log gets a checkpoint once so many commits came since its last.
         keep_days, keep_revisions: As for `Catalog.prune`; neither: the whole history is kept.
@@ -68,6 +68,7 @@ class Settings:
     min_input_files: int = 5
     delete_ratio_threshold: float = 0.3
     max_group_bytes: int = 2 << 30
+    memory_bytes: int = 1 << 30
     sort_by: tuple[str, ...] = ()
     checkpoint_after: int = 16
     keep_days: float | None = None
@@ -89,6 +90,7 @@ class Settings:
 
 _COMPACTION: Final = (
     *("target_file_size_bytes", "min_input_files", "delete_ratio_threshold", "max_group_bytes"),
+    "memory_bytes",
 )
 _OF_TABLES: Final = frozenset({"compact", "sort_by", *_COMPACTION})
 _OF_ONE_TABLE: Final = frozenset({"sort_by"})
@@ -314,6 +316,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "min_input_files": _count,
     "delete_ratio_threshold": _ratio,
     "max_group_bytes": _size,
+    "memory_bytes": _size,
     "sort_by": _columns,
     "checkpoint_after": _count,
     "keep_days": _days,

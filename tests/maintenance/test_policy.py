@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import lakelog
 import pytest
 from lakelog.catalog.catalog import Catalog
@@ -89,6 +91,15 @@ def test_what_cannot_be_is_refused_with_what_was_meant(text, said):
     with pytest.raises(InvalidPolicy, match=f"(?s){said}"):
         Policy.parse(text)
     assert issubclass(InvalidPolicy, UsageError)
+
+
+def test_what_a_compaction_is_given_is_what_it_takes():
+    """And its defaults are the same."""
+    taken = inspect.signature(lakelog.Catalog.compact).parameters
+    given = Settings().compaction
+    assert {name: taken[name].default for name in given} == given
+    left = taken.keys() - given.keys() - {"self", "database", "table", "where", "writers"}
+    assert left == {"sort_by", "time_limit_s", "execute", "step"}
 
 
 # --- In the lake ----------------------------------------------------------------------------------
