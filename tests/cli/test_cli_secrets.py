@@ -114,6 +114,8 @@ COMMANDS = [
     ("doctor", "URL", "db", "--writer", "W"),
     ("checkpoint", "URL", "db", "--writer", "W"),
     ("gc", "URL", "db", "--writer", "W"),
+    ("maintain", "URL", "db", "--execute"),
+    ("policy", "show", "URL"),
     ("rebuild", "URL", "db", "--writer", "W"),
 ]
 
