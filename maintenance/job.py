@@ -131,16 +131,16 @@ class Job:
         first = self._day % len(names)
         with span("lakelog.maintain", {"url": self._catalog.url, "execute": self._execute}):
             if self._execute:
-                self._run_alone([*names[first:], *names[:first]])
+                self._run_alone([*names[first:], *names[:first]], whole=database is None)
             else:
-                self._run_all([*names[first:], *names[:first]])
+                self._run_all([*names[first:], *names[:first]], whole=database is None)
         return MaintenanceReport(
             self._catalog.url, self._execute, tuple(self._rows), self._now_s() - self._began_s,
             self._catalog.ambient.now_us(), tuple(self._warnings),
             tuple(self._gauges()) if self._with_gauges else (),
         )  # fmt: skip
 
-    def _run_alone(self, names: Sequence[str]) -> None:
+    def _run_alone(self, names: Sequence[str], *, whole: bool) -> None:
         lease = Lease(self._catalog)
         try:
             lease.__enter__()
@@ -149,20 +149,24 @@ class Job:
                 "This store has no put-if-absent, so nothing keeps a second job from running at "
                 "the same time, and nothing can be compacted or published"
             )
-            self._run_all(names)
+            self._run_all(names, whole=whole)
             return
         self._lease = lease
         try:
-            self._run_all(names)
+            self._run_all(names, whole=whole)
         finally:
             lease.__exit__(None, None, None)
 
-    def _run_all(self, names: Sequence[str]) -> None:
+    def _run_all(self, names: Sequence[str], *, whole: bool) -> None:
         for name in names:
             self._run_database(name)
         settings = self._policy.lake
-        if settings.publish or settings.tag:
+        if not (settings.publish or settings.tag):
+            return
+        if whole:
             self._step("publish", "", partial(self._publish, "", settings, list(names)))
+        else:
+            self._add(_skipped("publish", "", "a name of all databases waits for a run on all"))
 
     def _run_database(self, database: str) -> None:
         settings = self._policy.of_database(database)

@@ -283,6 +283,16 @@ def test_the_newest_cut_is_published_and_tagged_once(lake):
     assert {ref.name: ref.number for ref in lake.tags()}["prod"] == 2
 
 
+def test_a_name_of_all_databases_is_not_moved_to_a_cut_of_one(lake):
+    policy = "publish = 'prod'"
+    lake.maintain(policy=policy, execute=True)
+    fill(lake.store, databases=("weather",), writers=("oslo",), commits=1)
+    report = lake.maintain("weather", policy=policy, execute=True)
+    assert statuses(report)["publish"] == {"skipped"}
+    (prod,) = lake.tags()
+    assert (prod.number, [*prod.cuts]) == (1, ["traffic", "weather"])
+
+
 def test_what_is_published_is_what_was_checked(lake, monkeypatch):
     from lakelog.maintenance import job
 
