@@ -36,7 +36,7 @@ POLICY = """\
 keep_revisions = 3
 checkpoint_after = 4
 min_input_files = 4
-check_parts = 2
+check_parts = 8
 [databases.db]
 publish = "prod"
 publish_keep_days = 0
