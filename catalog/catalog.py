@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from ..errors import (
+    CorruptObject,
     DatabaseNotFound,
     InvalidToken,
     NotACatalog,
     RevisionNotFound,
+    TagNotFound,
     TimeBeforeFirstCommit,
     UsageError,
     WriterNotFound,
     it_has,
+    some_names,
 )
 from ..store import Store, WideStore, open_store
 from .ambient import SYSTEM, Ambient
@@ -31,6 +34,7 @@ from .format import compute as pc
 from .format.columns import column
 from .format.cut import Cut, is_token, parse_token
 from .format.names import base_folder, check_id
+from .format.segments import MAX_TIME_US
 from .margins import CHECKPOINT_EVERY, DEFAULT_MARGINS, Margins
 from .parallel import parallel
 from .read.log_folder import log_places, writer_ids
@@ -51,6 +55,10 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
     CutLike = AsOf | Snapshot | Mapping[str, AsOf | Snapshot]
+
+
+class LostWriterWarning(UserWarning):
+    """A cut that is published lacks writers that the one before it has."""
 
 
 class Catalog(Changing, Upkeep):
@@ -470,10 +478,16 @@ class Catalog(Changing, Upkeep):
         now_us, expires_at_us = self.ambient.now_us(), 0
         if isinstance(expires, dt.timedelta):
             expires_at_us = now_us + expires // dt.timedelta(microseconds=1)
-        elif expires is not None:
+        elif isinstance(expires, dt.datetime):
             expires_at_us = time_us(expires)
-        if expires is not None and expires_at_us <= now_us:
-            raise UsageError(f"expires={expires} is in the past", key="expires")
+        elif expires is not None:
+            raise UsageError(
+                f"expires= can't be {expires!r:.60}",
+                key="expires",
+                hint="Give a timedelta, or an aware datetime",
+            )
+        if expires is not None and not now_us < expires_at_us < MAX_TIME_US:
+            raise UsageError(f"expires={expires} is in the past, or too far away", key="expires")
         cuts = self._cuts(cut, databases)
         return self._refs().put(name, "tag", cuts, expires_at_us=expires_at_us, message=message)
 
@@ -489,10 +503,9 @@ class Catalog(Changing, Upkeep):
 
         Raises:
             TagNotFound: There is none.
-        Requests: 2 LIST, 2 GET, 1 PUT; 1 DELETE for each old entry.
+        Requests: 2 LIST, 1 GET, 1 PUT; 1 GET and 1 DELETE for each old entry.
         """
-        self.find_tag(name)
-        self._refs().put(name, "removed", {})
+        self._refs().put(value_of(name).removeprefix("@"), "removed", {})
 
     def publish(
         self,
@@ -519,12 +532,37 @@ class Catalog(Changing, Upkeep):
             ConflictError: The name is a tag's.
             Else, and Requests: as `tag`.
         """
+        if expect is not None and (type(expect) is not int or expect < 0):
+            raise UsageError(
+                f"expect= is the number of a move, or 0, not {expect!r:.60}", key="expect"
+            )
         if not 0 <= keep_days <= 36_500:
             raise UsageError(f"keep_days= is a number from 0 on, not {keep_days}", key="keep_days")
+        cuts = self._cuts(cut, databases)
+        self._tell_of_lost(name, cuts)
         return self._refs().put(
-            name, "published", self._cuts(cut, databases),
+            name, "published", cuts,
             expect=expect, keep_s=int(keep_days * 86_400), message=message,
         )  # fmt: skip
+
+    def _tell_of_lost(self, name: str, cuts: Mapping[str, Cut]) -> None:
+        """Warns if the cut that a name stands for has writers that the new one lacks."""
+        try:
+            before = self.find_tag(name).cuts
+        except (TagNotFound, CorruptObject):
+            return
+        lost = [
+            f"{writer}/{database}"
+            for database, cut in before.items()
+            for writer in cut.writers
+            if database in cuts and writer not in cuts[database].writers
+        ]
+        if lost:
+            warnings.warn(
+                f"@{name} has had {some_names(lost)}, and the cut that is published now has not",
+                LostWriterWarning,
+                stacklevel=3,
+            )
 
     def published(self, name: str) -> list[Ref]:
         """Returns the moves of a published cut that are left, the newest first; of a tag its one.
@@ -563,6 +601,12 @@ class Catalog(Changing, Upkeep):
             points = {one.database: one}
         else:
             points = dict.fromkeys(databases or self.databases(), cut)
+            if isinstance(cut, Mapping) and len(points) > 1:
+                raise UsageError(
+                    f"Revisions of writers are a point in time of one database, not of "
+                    f"{len(points)}",
+                    hint="Name it: databases=",
+                )
         return {name: self._whole_cut(name, point) for name, point in points.items()}
 
     def _whole_cut(self, database: str, point: AsOf | Snapshot) -> Cut:

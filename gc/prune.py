@@ -41,7 +41,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalog.format.frame import FrameKind, decode_frame
+from ..catalog.format.frame import HEADER_BYTES, FrameKind, decode_frame, log_id_in
 from ..catalog.format.names import parse_log_object, parse_segment_name, segment_name
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.log.checkpoint_files import decode_describing
@@ -80,7 +80,7 @@ from .retained import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..catalog.ambient import Ambient
     from ..catalog.format.names import LogObject
@@ -175,14 +175,20 @@ def execute_prune(
     fresh = with_listing(context, lambda names: _check(context, names, plan, now), segments=True)
     planned = {action.key for action in plan.actions}
     todo = _in_order(fresh, planned)
+    marked_s = context.ambient.monotonic_s()
+    begins: dict[int, int] = {}
     if todo:
-        _refuse_pinned(context, plan, todo, now)
+        begins = _mark(context, plan, todo, now, log_id_of(context, fresh.names))
         complete_mirror(context, fresh.names, fresh.proof)
     deleted = Deleted()
     for low in range(0, len(todo), _AT_ONCE):
         batch = todo[low : low + _AT_ONCE]
+        if 0 < context.margins.idle_limit_s < context.ambient.monotonic_s() - marked_s:
+            raise outdated(plan, "it took longer than its marks count")
         deleted.add(batch, context.store.delete([action.key for action in batch]))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
+    if todo:  # of callers that died before they could do it
+        context.refs.take_back_pruned(_gone(context, log_id_of(context, fresh.names), begins, now))
     listed = {
         info.key: info
         for copy in fresh.names.copies
@@ -194,21 +200,45 @@ def execute_prune(
     return deleted.report(plan, len(planned - listed.keys()), (kept,) if left else ())
 
 
-def _refuse_pinned(
-    context: MaintenanceContext, plan: Plan, todo: Sequence[Deletion], now: dt.datetime
-) -> None:
+def _mark(
+    context: MaintenanceContext,
+    plan: Plan,
+    todo: Sequence[Deletion],
+    now: dt.datetime,
+    log_id: bytes,
+) -> dict[int, int]:
     """Marks what goes, then refuses if a tag or published cut needs it: one that is made later sees
-    the mark (`catalog.refs.refs`)."""
+    the mark (`catalog.refs.refs`). Returns by incarnation the revision before which objects go."""
     names = [parse_log_object(action.key.rpartition("/")[2]) for action in todo]
     begins: dict[int, int] = {}
     for item in names:
         if item is not None:
             begins[item.incarnation] = max(begins.get(item.incarnation, 0), item.revision + 1)
-    marks = mark_beginnings(context.store, context.writer, context.database, begins)
-    for pin in pins_of(context.refs, context.writer, context.database, now):
-        if pin.position.revision < begins.get(pin.incarnation, 0):
-            context.store.delete(marks, ordered=False)
-            raise outdated(plan, f"{_pin_text(pin)} needs revision {pin.position.revision}")
+    marks = mark_beginnings(context.refs, context.writer, context.database, begins, now)
+    for pin in _gone(context, log_id, begins, now):
+        context.store.delete(marks, ordered=False)
+        raise outdated(plan, f"{_pin_text(pin)} needs revision {pin.position.revision}")
+    return begins
+
+
+def _gone(
+    context: MaintenanceContext, log_id: bytes, begins: Mapping[int, int], now: dt.datetime
+) -> list[Pin]:
+    """Returns what names keep of what goes."""
+    pins = pins_of(context.refs, context.writer, context.database, log_id, now)
+    return [pin for pin in pins if pin.position.revision < begins.get(pin.incarnation, 0)]
+
+
+def log_id_of(context: MaintenanceContext, names: LogNames) -> bytes:
+    """Returns the id of a log, as the frame of its newest object says it.
+
+    Raises:
+        ObjectNotFound: It has gone since it was listed.
+    Requests: 1 GET.
+    """
+    listing = names.listing
+    newest = listing.names_at(listing.head)[-1]
+    return log_id_in(context.store.get(listing.key(newest), start=0, end=HEADER_BYTES))
 
 
 def _pin_text(pin: Pin) -> str:
@@ -240,7 +270,7 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     listing = names.listing
     check_names(names)
     now = context.now()
-    pins = pins_of(context.refs, context.writer, context.database, now)
+    pins = pins_of(context.refs, context.writer, context.database, log_id_of(context, names), now)
     first, note = choose(context, names, retention, now, pins)
     notes = [note]
     if first is None:
@@ -295,7 +325,7 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     if not is_old(names.log.objects[first.name], now, context.margins.prune_floor_s):
         why = f"checkpoint {first.revision} was written within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    pins = pins_of(context.refs, context.writer, context.database, now)
+    pins = pins_of(context.refs, context.writer, context.database, log_id_of(context, names), now)
     held = frozenset(pin.incarnation for pin in pins)
     limits = Limits(first, proof.needed, now, context.margins.prune_floor_s, None, held)
     actions, _ = select(names, limits)
@@ -357,7 +387,9 @@ def choose(
         since = now - dt.timedelta(days=retention.days)
         wanted = min(wanted, _revision_at(context, listing, since))
     floor = floor_revision(names, now, context.margins)
-    own = [pin for pin in pins if pin.incarnation == listing.incarnation]
+    oldest = listing.oldest_readable()
+    here = [pin for pin in pins if pin.incarnation == listing.incarnation]
+    own = [pin for pin in here if pin.position.revision >= oldest]  # others can't be helped
     pin = min(own, key=lambda pin: pin.position.revision, default=None)
     held = listing.head if pin is None else pin.position.revision
     kept_by = _pin_text(pin) if pin is not None and held < min(wanted, floor) else ""

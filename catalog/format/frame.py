@@ -116,6 +116,13 @@ def encode_frame(
     return b"".join((head, digest.digest(), stored, attachments)), digest.digest()
 
 
+def log_id_in(header: bytes) -> bytes:
+    """The id of the log that an object says it is of; empty of what is no frame. Nothing is
+    checked."""
+    sound = len(header) >= HEADER_BYTES and header.startswith(MAGIC)
+    return bytes(_HEAD.unpack_from(header)[8]) if sound else b""
+
+
 def decode_frame(
     data: bytes, kind: FrameKind, key: str, *, incarnation: int | None = None
 ) -> Frame:

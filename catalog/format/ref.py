@@ -38,6 +38,10 @@ _KINDS: Final[dict[int, RefKind]] = {
     wire.REMOVED: "removed",
 }
 _NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
+_AGAIN: Final = (
+    "Restore the object from a copy; or remove the name with `lakelog tag delete URL NAME`, and "
+    "name the cut again"
+)
 _NO_LOG: Final = LogIdentity(bytes(16), 1)
 _KEY: Final = re.compile(
     r"_refs/(?P<name>[^/]+)/(?:[0-9]{12}-(?P<number>[1-9][0-9]{0,11})\.ref"
@@ -132,7 +136,11 @@ def decode_ref(data: bytes, key: str) -> Ref:
         UnsupportedFeature: Of a later version, so that nobody knows what it keeps.
     """
     message = wire.Ref()
-    parse_message(message, decode_frame(data, FrameKind.REF, key).message, key)
+    try:
+        parse_message(message, decode_frame(data, FrameKind.REF, key).message, key)
+    except CorruptObject as error:
+        error.hint = _AGAIN
+        raise
     if has_unknown_fields(message) or message.kind not in _KINDS:
         raise UnsupportedFeature(
             f"{key} is of a later version of lakelog", key=key, hint="Upgrade lakelog"
@@ -153,7 +161,7 @@ def decode_ref(data: bytes, key: str) -> Ref:
         raise CorruptObject(
             f"{key} doesn't hold what its name says",
             key=key,
-            hint="Name the cut again: `lakelog tag create URL NAME`, or `lakelog publish URL NAME`",
+            hint=_AGAIN,
         )
     return Ref(
         message.name, message.number, message.id, kind, dict(zip(names, known, strict=True)),

@@ -5,7 +5,9 @@ what it stood for before stays readable for a time.
 
 Prune and a new entry exclude each other by each writing before it looks: prune marks where a log
 will begin and then reads the refs; an entry is put and then the marks are read. So one of two that
-meet sees the other: prune stops, or the entry is taken back.
+meet sees the other: prune stops, or the entry is taken back. A mark counts for a floor, and both
+have half of it from their first look to their last request. Where the caller died before it could
+take its entry back, prune does.
 
 Source: docs/format.md, section 12.
 """
@@ -13,15 +15,18 @@ Source: docs/format.md, section 12.
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from ...errors import (
     ConflictError,
     CorruptError,
+    CorruptObject,
     LakelogError,
     ObjectNotFound,
     RefMoved,
@@ -30,7 +35,7 @@ from ...errors import (
     UnsupportedFeature,
     it_has,
 )
-from ..format.names import is_id, name_prefix, parse_log_object
+from ..format.names import name_prefix, parse_log_object
 from ..format.ref import (
     FOLDER,
     SUFFIX,
@@ -64,6 +69,8 @@ _MARKS: Final = "_pruned/"
 _LOG_BYTES: Final = 4 << 20  # a log with more to open is opened by itself
 _OPENING_BYTES: Final = 256 << 20
 _TRIES: Final = 8
+_TRIM_EVERY: Final = 16  # moves
+_DAMAGED: Final = bytes(16)  # the id of an entry that can't be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ class Refs:
         """
         ref = self._newest(name)[1]
         if ref is None or not self._counts(ref):
-            names = [each.name for each in self.names()]
+            names = list(self._entries())
             raise TagNotFound(
                 f"{self.store.url} has no tag or published cut {name!r}",
                 key=name,
@@ -104,9 +111,16 @@ class Refs:
 
         Requests: 1 LIST (per 1,000 names on S3), 1 GET for each.
         """
-        newest = [entries[0] for entries in self._entries().values()]
-        refs = self._read(newest)
-        return [ref for ref in refs if ref is not None and self._counts(ref)]
+        found = []
+        for entries in self._entries().values():
+            try:
+                (ref,) = self._read(entries[:1])
+            except CorruptObject as error:
+                warnings.warn(str(error), RefWarning, stacklevel=3)
+                continue
+            if ref is not None and self._counts(ref):
+                found.append(ref)
+        return found
 
     def history(self, name: str) -> list[Ref]:
         """Returns the entries of a name that are left, the newest first.
@@ -177,6 +191,7 @@ class Refs:
             name, 0, self.ambient.new_id(), kind, dict(sorted(cuts.items())),
             self.ambient.now_us(), expires_at_us, keep_s, message,
         )  # fmt: skip
+        began_s = self.ambient.monotonic_s()
         self._refuse_pruned(new)
         openings = self._put_openings(new)
         try:
@@ -186,11 +201,29 @@ class Refs:
             raise
         try:
             self._refuse_pruned(new)
-        except SnapshotPruned:
+            if 0 < self.margins.idle_limit_s < self.ambient.monotonic_s() - began_s:
+                raise RefMoved(f"Naming {name!r} took too long", key=name, hint="Try again")
+        except (SnapshotPruned, RefMoved):
             self._take_back(series, old, entry)
             raise
-        self._trim(series, entry)
+        if old is not None and old.id == _DAMAGED:
+            series.delete([one for one in series.entries() if one.number == old.number])
+        if new.number % _TRIM_EVERY == 0 or kind == "removed":
+            self._trim(series, entry)
         return new
+
+    def take_back_pruned(self, pins: Iterable[Pin]) -> None:
+        """Puts what stood there before, of names whose newest entries name what was pruned: their
+        callers have died, or are about to do the same.
+
+        Requests: 1 LIST, 1 GET for each entry of each name; 1 PUT each.
+        """
+        for pin in pins:
+            series = self._series(pin.name)
+            entries = [entry for entry in series.entries() if entry.number <= pin.number]
+            if entries and entries[0].number == pin.number and pin.is_newest:
+                before = self._read(entries[1:2])
+                self._take_back(series, before[0] if before else None, entries[0])
 
     def _append(
         self, series: Series, new: Ref, expect: int | None
@@ -198,7 +231,7 @@ class Refs:
         """Puts an entry after the newest; again where another one came first and none is expected.
         Returns the one it replaces, too."""
         for attempt in range(_TRIES):
-            entry, old = self._newest(new.name)
+            entry, old = self._newest(new.name, damaged=new.kind == "removed")
             number = entry.number if old is not None and self._counts(old) else 0
             if expect is not None and expect != number:
                 raise RefMoved(
@@ -275,9 +308,19 @@ class Refs:
     def _series(self, name: str) -> Series:
         return Series(self.store, ref_folder(name), SUFFIX, self.ambient, self.margins)
 
-    def _newest(self, name: str) -> tuple[Entry, Ref | None]:
+    def _newest(self, name: str, *, damaged: bool = False) -> tuple[Entry, Ref | None]:
+        """The entry that counts, and what it says.
+
+        Args:
+            damaged: Whether one that can't be read is taken for a tag of nothing.
+        """
         entry, body = self._series(name).read_newest()
-        return entry, decode_ref(body, entry.key) if entry.number else None
+        try:
+            return entry, decode_ref(body, entry.key) if entry.number else None
+        except CorruptObject:
+            if not damaged:
+                raise
+            return entry, Ref(name, entry.number, _DAMAGED, "tag", {}, 0)
 
     def _now(self) -> dt.datetime:
         """By the store's clock, where answers carry its time."""
@@ -298,7 +341,7 @@ class Refs:
         for info in self.store.list(FOLDER):
             says = parse_ref_key(info.key)
             if says is None:
-                if info.key.startswith(f"{FOLDER}_probe/"):
+                if info.key.startswith((f"{FOLDER}_probe/", f"{FOLDER}.")):
                     continue
                 raise UnsupportedFeature(
                     f"{info.key} is no ref that this lakelog knows, and may keep any revision",
@@ -312,7 +355,15 @@ class Refs:
         return dict(found)
 
     def _read(self, entries: Sequence[Entry]) -> list[Ref | None]:
-        return self._read_keys([entry.key for entry in entries])
+        """The entries, each read once in a process: none is ever changed."""
+        known = _READ.setdefault(self.store, {})
+        new = [entry for entry in entries if _version(entry) not in known]
+        if len(known) > _MOST_READ:
+            known.clear()
+        for entry, ref in zip(new, self._read_keys([one.key for one in new]), strict=True):
+            if ref is not None:
+                known[_version(entry)] = ref
+        return [known.get(_version(entry)) for entry in entries]
 
     def _read_keys(self, keys: Sequence[str]) -> list[Ref | None]:
         bodies = self.store.get_many(keys)
@@ -322,7 +373,7 @@ class Refs:
         ]
 
     def _refuse_pruned(self, ref: Ref) -> None:
-        marks = beginnings(self.store) if ref.cuts else {}
+        marks = beginnings(self.store, self._now(), self.margins) if ref.cuts else {}
         for database, cut in ref.cuts.items():
             for writer, position in cut.writers.items():
                 assert position.log is not None
@@ -330,10 +381,23 @@ class Refs:
                 if position.revision < begins:
                     raise SnapshotPruned(
                         f"Revision {position.revision} of {writer}/{database} is being pruned, or "
-                        f"was: what lies before revision {begins} goes",
+                        f"was within the last day: what lies before revision {begins} goes",
                         key=f"{writer}/{database}",
-                        hint="Name a later cut",
+                        hint="Name a later cut; or, if it can still be read, try again tomorrow",
                     )
+
+
+class RefWarning(UserWarning):
+    """A tag or published cut can't be read."""
+
+
+# What was read of entries, by their version in a listing.
+_READ: WeakKeyDictionary[Store, dict[tuple[object, ...], Ref]] = WeakKeyDictionary()
+_MOST_READ: Final = 10_000
+
+
+def _version(entry: Entry) -> tuple[object, ...]:
+    return entry.key, entry.size_bytes, entry.modified_at
 
 
 def _refuse_kind(new: Ref, old: Ref | None) -> None:
@@ -398,24 +462,29 @@ class Pin(NamedTuple):
         return self.position.log.incarnation
 
 
-def pins_of(refs: Refs, writer: str, database: str, now: dt.datetime) -> list[Pin]:
+def pins_of(refs: Refs, writer: str, database: str, log_id: bytes, now: dt.datetime) -> list[Pin]:
     """Returns what names keep of a log.
 
     Args:
+        log_id: Of the log, which may have been renamed since it was named.
         now: The time to judge ages by.
     Raises:
         CorruptObject, UnsupportedFeature: A name can't be read, so nobody knows what it keeps.
-    Requests: 1 LIST (per 1,000 objects on S3), 1 GET for each entry of each name.
+    Requests: 1 LIST (per 1,000 objects on S3), 1 GET for each entry of each name that this process
+        hasn't read.
     """
     pins = []
     for name, entries in refs._entries().items():
         later: Entry | None = None
         for entry, ref in zip(entries, refs._read(entries), strict=True):
             if ref is not None and _is_kept(ref, later, now):
-                cut = ref.cuts.get(database)
-                position = None if cut is None else cut.writers.get(writer)
-                if position is not None:
-                    pins.append(Pin(name, entry.number, later is None, position))
+                pins += [
+                    Pin(name, entry.number, later is None, position)
+                    for cut in ref.cuts.values()
+                    for owner, position in cut.writers.items()
+                    if (owner, cut.database) == (writer, database)
+                    or (position.log is not None and position.log.log_id == log_id)
+                ]
             later = entry
     return pins
 
@@ -425,42 +494,48 @@ def _is_kept(ref: Ref, later: Entry | None, now: dt.datetime) -> bool:
         return False
     if later is None or later.modified_at is None:
         return True
-    return now - later.modified_at <= dt.timedelta(seconds=ref.keep_s)
+    return now - later.modified_at < dt.timedelta(seconds=ref.keep_s)
 
 
 # --- Marks of prune -------------------------------------------------------------------------------
 
 
-def beginnings(store: Store) -> dict[tuple[str, str, int], int]:
-    """Returns, by writer, database and incarnation, the revision before which prune deletes.
+def beginnings(store: Store, now: dt.datetime, margins: Margins) -> dict[tuple[str, str, int], int]:
+    """Returns, by writer, database and incarnation, the revision before which prune deletes, or did
+    within the floor.
 
-    Requests: 1 LIST per 1,000 pruned logs.
+    Requests: 1 LIST per 1,000 marks.
     """
     found: dict[tuple[str, str, int], int] = {}
     for info in store.list(_MARKS):
         parts = info.key[len(_MARKS) :].split("/")
-        item = parse_log_object(f"{parts[-1]}.00000000.checkpoint")
-        if len(parts) == 3 and is_id(parts[0]) and is_id(parts[1]) and item is not None:
-            place = parts[0], parts[1], item.incarnation
-            found[place] = max(found.get(place, 0), item.revision)
+        item = parse_log_object(f"{parts[-1]}.checkpoint")
+        if len(parts) != 3 or item is None or _is_over(info, now, margins):
+            continue
+        place = parts[0], parts[1], item.incarnation
+        found[place] = max(found.get(place, 0), item.revision)
     return found
 
 
 def mark_beginnings(
-    store: Store, writer: str, database: str, begins: Mapping[int, int]
+    refs: Refs, writer: str, database: str, begins: Mapping[int, int], now: dt.datetime
 ) -> list[str]:
-    """Puts marks of where a log will begin, by incarnation; returns their keys.
+    """Puts marks of where a log will begin, by incarnation, and deletes those that are over;
+    returns the keys of the new ones, which no other prune has.
 
-    Requests: 1 LIST; 1 PUT for each incarnation, 1 DELETE for each mark that it replaces.
+    Requests: 1 LIST; 1 PUT for each incarnation, 1 DELETE for each mark that is over.
     """
     folder = f"{_MARKS}{writer}/{database}/"
-    new = {f"{folder}{name_prefix(*place)}": place for place in begins.items()}
-    for key in new:
-        store.put(key, b"")
-    old = []
-    for info in store.list(folder):
-        item = parse_log_object(f"{info.key[len(folder) :]}.00000000.checkpoint")
-        if item is not None and item.revision < begins.get(item.incarnation, 0):
-            old.append(info.key)
-    store.delete(old, ordered=False)
-    return list(new)
+    uuid8 = refs.ambient.new_id()[:4].hex()
+    old = [info.key for info in refs.store.list(folder) if _is_over(info, now, refs.margins)]
+    keys = [f"{folder}{name_prefix(*place)}.{uuid8}" for place in begins.items()]
+    for key in keys:
+        refs.store.put(key, b"")
+    refs.store.delete(old, ordered=False)
+    return keys
+
+
+def _is_over(info: ObjectInfo, now: dt.datetime, margins: Margins) -> bool:
+    """Checks whether a mark is older than the floor: its prune deletes nothing more."""
+    floor = dt.timedelta(seconds=margins.prune_floor_s)
+    return info.modified_at is not None and now - info.modified_at > floor

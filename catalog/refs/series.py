@@ -128,7 +128,8 @@ class Series:
                 if isinstance(error, ObjectExists):
                     raise self._moved(key) from None
                 raise
-        if self.ambient.monotonic_s() - after.listed_at_s > self.margins.prune_floor_s / 2:
+        took_s = self.ambient.monotonic_s() - after.listed_at_s
+        if 0 < self.margins.idle_limit_s < took_s:
             raise self._moved(key)
         return Entry(number, key, len(body), None, self.ambient.monotonic_s())
 

@@ -60,7 +60,7 @@ def _expiry(text: str | None) -> dt.timedelta | dt.datetime | None:
     if "-" not in text and not text.startswith("@"):
         try:
             return dt.timedelta(seconds=options.duration_s(text))
-        except argparse.ArgumentTypeError as error:
+        except (argparse.ArgumentTypeError, OverflowError) as error:
             raise UsageError(f"--expires: {error}", key="expires") from None
     at = options.point(text)
     if not isinstance(at, dt.datetime):

@@ -7,8 +7,11 @@ from functools import partial
 
 import pytest
 from lakelog.catalog.refs import refs as refs_module
-from lakelog.errors import PlanOutdated, SnapshotPruned
+from lakelog.catalog.refs.refs import pins_of
+from lakelog.errors import CorruptObject, PlanOutdated, SnapshotPruned, TagNotFound
+from lakelog.gc import prune as prune_module
 from lakelog.gc.prune import execute_prune, plan_prune
+from lakelog.testing.counting import CountingStore
 from prune_cases import D, W, build, of_the_log, prune
 
 DAY_S = 86_400.0
@@ -77,8 +80,9 @@ def test_what_a_published_cut_was_before_stays_for_its_days(lake):
     prune(lake, keep_revisions=1)
     assert begins(lake) == 9
     assert lake.catalog.snapshot(D, "@prod").cut.revisions == {W: 10}
-    lake.catalog.publish("prod", lake.catalog.snapshot(D, {W: 11}))
-    assert [one.number for one in lake.catalog.published("prod")] == [4, 3]
+    for _ in range(13):  # old entries are deleted now and then
+        lake.catalog.publish("prod", lake.catalog.snapshot(D, {W: 11}))
+    assert [one.number for one in lake.catalog.published("prod")] == [*range(16, 2, -1)]
 
 
 def test_a_tag_made_after_the_plan_stops_its_execution(lake):
@@ -137,3 +141,119 @@ def test_an_earlier_incarnation_stays_while_a_tag_is_of_it(lake):
     lake.pass_time(30 * DAY_S)
     prune(lake, keep_revisions=1)
     assert not [i.key for i in lake.store.list(f"{W}/{D}/transactions/998-")]
+
+
+def test_a_prune_that_is_refused_leaves_the_mark_of_another(lake, monkeypatch):
+    """One prune has marked and is about to delete; a second one, of a higher beginning, meets a tag
+    and takes its own mark back. What the first deletes can't be named meanwhile."""
+    build(lake, 12, [3, 6, 9])
+    lake.pass_time(30 * DAY_S)
+    old = lake.catalog.snapshot(D, {W: 2})
+    tag(lake, "seven", 7)
+    lower = plan_prune(lake.catalog, W, D, keep_revisions=1)  # up to 6, for the tag
+    lake.catalog.untag("seven")
+    higher = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    tag(lake, "seven", 7)
+    delete = lake.store.delete
+    seen = []
+
+    def second_first(keys, *, ordered=True):
+        if not seen and any("/transactions/" in key for key in keys):
+            seen.append(True)
+            with pytest.raises(PlanOutdated, match="@seven"):
+                execute_prune(lake.catalog, higher)
+            with pytest.raises(SnapshotPruned, match="being pruned"):
+                lake.catalog.tag("old", old)
+        return delete(keys, ordered=ordered)
+
+    monkeypatch.setattr(lake.store, "delete", second_first)
+    execute_prune(lake.catalog, lower)
+    assert seen
+    assert [one.name for one in lake.catalog.tags()] == ["seven"]
+
+
+def test_marks_of_a_prune_that_died_count_for_a_day(lake, monkeypatch):
+    build(lake, 12, [3, 6, 9])
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(prune_module, "complete_mirror", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            execute_prune(lake.catalog, plan)
+    with pytest.raises(SnapshotPruned, match="try again tomorrow"):
+        tag(lake, "old", 2)
+    lake.pass_time(1.1 * DAY_S)
+    tag(lake, "old", 2)
+    plan, _ = prune(lake, keep_revisions=1)
+    assert any("@old needs revision 2" in note for note in plan.notes)
+    lake.catalog.untag("old")
+    lake.pass_time(DAY_S)
+    prune(lake, keep_revisions=1)
+    (mark,) = lake.store.list("_pruned/")  # its own: that of the one that died is deleted
+    assert mark.modified_at == lake.clock.time()
+
+
+def test_a_move_of_a_caller_that_died_is_taken_back_by_prune(lake, monkeypatch):
+    """The entry is put while a prune deletes what it names, and its caller dies before it looks."""
+    build(lake, 12, [3, 6, 9])
+    lake.pass_time(30 * DAY_S)
+    lake.catalog.publish("prod", lake.catalog.snapshot(D, {W: 11}))
+    old = lake.catalog.snapshot(D, {W: 2})
+    plan = plan_prune(lake.catalog, W, D, keep_revisions=1)
+    delete = lake.store.delete
+
+    def published_first(keys, *, ordered=True):
+        if any("/transactions/" in key for key in keys) and len(lake.catalog.published("prod")) < 2:
+            with monkeypatch.context() as patched:
+                patched.setattr(refs_module.Refs, "_refuse_pruned", lambda *_: None)
+                lake.catalog.publish("prod", old)
+        return delete(keys, ordered=ordered)
+
+    monkeypatch.setattr(lake.store, "delete", published_first)
+    execute_prune(lake.catalog, plan)
+    assert lake.catalog.snapshot(D, "@prod").cut.revisions == {W: 11}
+    assert [one.number for one in lake.catalog.published("prod")] == [3, 2, 1]
+
+
+def test_a_log_that_was_renamed_is_kept_for_its_tags(lake):
+    build(lake, 12, [3, 6, 9])
+    lake.pass_time(30 * DAY_S)
+    tag(lake, "q3", 5)
+    for info in list(lake.store.list(f"{W}/")):
+        lake.store.put(f"LGA/{info.key.partition('/')[2]}", lake.store.get(info.key))
+        lake.store.delete([info.key])
+    with lake.catalog.writer("LGA", D) as writer:
+        writer.adopt_name()
+    lake.pass_time(30 * DAY_S)
+    plan = plan_prune(lake.catalog, "LGA", D, keep_revisions=1)
+    assert any("@q3 needs revision 5" in note for note in plan.notes)
+
+
+def test_a_tag_that_is_damaged_stops_prune_until_it_is_removed(lake):
+    build(lake, 12, [3, 6, 9])
+    lake.pass_time(30 * DAY_S)
+    tag(lake, "q3", 5)
+    tag(lake, "fine", 11)
+    (key,) = [i.key for i in lake.store.list("_refs/q3/") if i.key.endswith(".ref")]
+    lake.store.put(key, lake.store.get(key)[:-3])
+    with pytest.raises(CorruptObject, match="lakelog tag delete"):
+        plan_prune(lake.catalog, W, D, keep_revisions=1)
+    with pytest.warns(refs_module.RefWarning, match="q3"):
+        assert [one.name for one in lake.catalog.tags()] == ["fine"]
+    with pytest.raises(TagNotFound, match="nosuch"):
+        lake.catalog.snapshot(D, "@nosuch")
+    lake.catalog.untag("q3")
+    plan_prune(lake.catalog, W, D, keep_revisions=1)
+
+
+def test_entries_are_read_once_for_all_logs(lake):
+    build(lake, 4, [3])
+    for _ in range(5):
+        lake.catalog.publish("prod")
+    counted = CountingStore(lake.store)
+    refs = refs_module.Refs(counted, lake.catalog.ambient, lake.margins)
+    now = lake.clock.time()
+    pins_of(refs, W, D, b"", now)
+    assert counted.reset()["get"] == 5
+    assert len(pins_of(refs, W, D, b"", now)) == 5
+    assert counted.reset()["get"] == 0

@@ -192,7 +192,7 @@ def prune_reads_the_names_only_for_its_plan() -> Any:
     """A tag that is made after the plan is lost."""
     from lakelog.gc import prune
 
-    return mock.patch.object(prune, "_refuse_pinned")
+    return mock.patch.object(prune, "_mark", return_value={})
 
 
 @plant("tests/gc/test_gc_proof.py")

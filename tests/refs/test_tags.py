@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import multiprocessing
 import re
+import shutil
 import threading
 
 import lakelog
 import pyarrow as pa
 import pytest
-from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.catalog import Catalog, LostWriterWarning
 from lakelog.catalog.format.ref import FOLDER, decode_ref
 from lakelog.errors import (
     CapabilityMissing,
@@ -242,6 +243,7 @@ def _publish_checked(url, number, count):
                 continue
 
 
+@pytest.mark.slow("eight processes, each of which imports lakelog")
 def test_write_audit_publish_under_contention_of_processes(tmp_path):
     url = str(tmp_path / "lake")
     catalog = lakelog.open_catalog(url)
@@ -262,3 +264,30 @@ def test_write_audit_publish_under_contention_of_processes(tmp_path):
     ]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == catalog.snapshot("audited").to_arrow("t").num_rows == 17
+
+
+def test_a_cut_that_lost_a_writer_is_published_with_a_warning(catalog, tmp_path):
+    catalog.publish("prod")
+    shutil.rmtree(tmp_path / "lake" / "bergen")
+    with pytest.warns(LostWriterWarning, match="bergen/weather"):
+        catalog.publish("prod")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"expires": -1},
+        {"expires": "90d"},
+        {"expires": dt.timedelta(days=999_999_999)},
+        {"cut": {"oslo": 1}},
+    ],
+)
+def test_arguments_of_a_tag_that_can_not_be(catalog, settings):
+    with pytest.raises(UsageError):
+        catalog.tag("a", **settings)
+
+
+@pytest.mark.parametrize("expect", [-1, "1", True])
+def test_numbers_that_can_not_be_expected(catalog, expect):
+    with pytest.raises(UsageError, match="expect="):
+        catalog.publish("a", expect=expect)

@@ -52,7 +52,7 @@ PLANTED = {
     "forgets a file": mock.patch.object(execute_change, "rows_again", _forgets_a_file),
     "holds for any head": mock.patch.object(Execution, "_commit_files", _for_any_head),
     "prune doesn't look at names": mock.patch.object(prune, "pins_of", return_value=[]),
-    "prune looks before it marks": mock.patch.object(prune, "_refuse_pinned"),
+    "prune looks before it marks": mock.patch.object(prune, "_mark", return_value={}),
     "names are put over others": mock.patch.object(Series, "append", _put_over),
 }
 
