@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import xxhash
 
 from ..catalog.parallel import parallel
-from ..errors import CapabilityMissing, LakelogError, it_has
+from ..errors import CapabilityMissing, LakelogError, RefMoved, it_has
 from ..gc.plan import Report
 from ..rebuild.check import check
 from .database_plan import Lake, Step, each_log, execute_log, plan_log
@@ -110,6 +110,7 @@ class Job:
         self._day = catalog.ambient.now_us() // 1_000_000 // _DAY_S
         self._lease: Lease | None = None
         self._rows: list[StepRow] = []
+        self._standing: dict[str, Ref] = {}
         self._warnings: list[str] = []
         self._cuts: dict[str, str] = {}
         self._writers: dict[str, list[str]] = {}
@@ -158,6 +159,10 @@ class Job:
             lease.__exit__(None, None, None)
 
     def _run_all(self, names: Sequence[str], *, whole: bool) -> None:
+        of_all = [self._policy.lake, *map(self._policy.of_database, names)]
+        if any(settings.publish or settings.tag for settings in of_all):
+            # Before any cut is taken: what others publish meanwhile is newer, and stays.
+            self._standing = {ref.name: ref for ref in self._catalog.tags()}
         for name in names:
             self._run_database(name)
         settings = self._policy.lake
@@ -413,7 +418,7 @@ class Job:
         cuts = {name: self._cuts.get(name) or self._catalog.snapshot(name).token for name in names}
         day = dt.datetime.fromtimestamp(self._catalog.ambient.now_us() / 1e6, dt.UTC)
         tag = day.strftime(settings.tag) if settings.tag else ""
-        known = {ref.name: ref for ref in self._catalog.tags()}
+        known = self._standing
         standing = known.get(settings.publish)
         same = standing is not None and cuts == {
             name: cut.token for name, cut in standing.cuts.items()
@@ -438,6 +443,9 @@ class Job:
                 self._catalog.tag(tag, cuts, expires=expires, message="lakelog maintain")
         except CapabilityMissing as error:
             return _skipped("publish", database, error.message)
+        except RefMoved:
+            text = f"@{settings.publish} was moved by somebody else since this run began"
+            return _skipped("publish", database, text)
         return StepRow("publish", database, None, "done", len(names_due), message=text)
 
     # --- Figures ----------------------------------------------------------------------------------

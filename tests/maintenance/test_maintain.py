@@ -309,6 +309,23 @@ def test_what_is_published_is_what_was_checked(lake, monkeypatch):
     assert newest["oslo"] - published["oslo"] == 2, "one commit in the check of each log"
 
 
+def test_what_others_publish_meanwhile_is_not_moved_back(lake, monkeypatch):
+    from lakelog.maintenance import job
+
+    def check(*args, **options):
+        found = real(*args, **options)
+        fill(lake.store, databases=("weather",), writers=("oslo",), commits=1)
+        lake.publish("w", databases="weather", message="newer")
+        return found
+
+    real = job.check
+    monkeypatch.setattr(job, "check", check)
+    policy = EVERY_LOG + "[databases.weather]\npublish = 'w'"
+    report = lake.maintain("weather", policy=policy, execute=True)
+    assert by_step(report)["publish"][0].status == "skipped"
+    assert lake.find_tag("w").message == "newer"
+
+
 # --- One at a time --------------------------------------------------------------------------------
 
 
