@@ -52,6 +52,7 @@ class Job(NamedTuple):
         folder: Of the notes.
         floor_s: The prune floor; the grace of gc is twice that.
         seed: Of its random choices.
+        pause_s: Of a writer between two operations, at most.
     """
 
     url: str
@@ -59,6 +60,7 @@ class Job(NamedTuple):
     folder: str
     floor_s: float
     seed: int
+    pause_s: float
 
     def catalog(self) -> Catalog:
         margins = Margins(self.floor_s, 2 * self.floor_s, lease_s=self.floor_s)
@@ -90,7 +92,7 @@ def write(job: Job, name: str) -> None:
             if chance.random() < 0.1:
                 abandoned = writer.transaction()  # as a process leaves it that dies here
                 abandoned.write(TABLE, pa.table({"id": [-1], "w": [name]}))
-            time.sleep(chance.random() * 0.2)
+            time.sleep(chance.random() * job.pause_s)
 
 
 def note(notes, record) -> None:
@@ -253,9 +255,10 @@ def said(job: Job, role: str, name: str) -> str:
 def soak(
     url: str, options, folder: str, *, seconds: float, floor_s: float, writers: int = 8,
     readers: int = 2, kill_every_s: float = 15.0, seed: int = 1,
+    pause_s: float = 0.2,
 ) -> str:  # fmt: skip
     """Runs all of it; returns figures. Raises `AssertionError` if anything is wrong."""
-    job = Job(url, options, folder, floor_s, seed)
+    job = Job(url, options, folder, floor_s, seed, pause_s)
     names = [f"w{number}" for number in range(1, writers + 1)]
     for name in names:
         job.notes(name).touch()
@@ -364,11 +367,12 @@ def main() -> None:
         ROLES[args.role](Job(*json.loads(args.job)), args.name)
         return
     for where in args.where:
-        floor_s = {"local": 10.0, "moto": 30.0}[where]
+        # One Python process serves all of moto's requests.
+        floor_s, pause_s = {"local": (10.0, 0.2), "moto": (30.0, 2.0)}[where]
         with tempfile.TemporaryDirectory() as folder, place(where, folder) as (url, options):
             found = soak(
                 url, options, folder, seconds=60 * args.minutes, floor_s=floor_s,
-                writers=args.writers, kill_every_s=60.0, seed=args.seed,
+                writers=args.writers, kill_every_s=60.0, seed=args.seed, pause_s=pause_s,
             )  # fmt: skip
         print(f"{where}: {found}", flush=True)
 
