@@ -284,7 +284,7 @@ def encode_files(
                 compression="zstd",
                 store_decimal_as_integer=True,
                 metadata_collector=collected,
-                use_dictionary=_repeating(group, schema),
+                use_dictionary=_repeating(group, schema, bloom),
                 write_page_checksum=True,
                 write_statistics=_without_floats(schema),
                 **bloom_options(group, bloom),
@@ -321,14 +321,20 @@ _SAMPLE: Final = 8_192  # rows
 _DISTINCT: Final = 0.985  # of 130,000 values, more than a dictionary takes
 
 
-def _repeating(group: pa.Table, schema: pa.Schema) -> bool | list[str]:
+def _repeating(group: pa.Table, schema: pa.Schema, bloom: Sequence[str]) -> bool | list[str]:
     """What `use_dictionary` of Arrow's writer takes: all leaves but those whose values hardly ever
     come again. There a dictionary only adds to a small file, and to reading it; in a large one it
-    would be given up once it had grown too large."""
+    would be given up once it had grown too large.
+
+    Args:
+        bloom: Columns with bloom filters, which Arrow makes of dictionaries.
+    """
     import numpy as np
 
     from ..format.columns import array
 
+    if any(isinstance(kind, pa.BaseExtensionType) for kind in schema.types):
+        return True  # somebody's class may lack what is asked for below, such as a hash
     columns, rows = group.columns, group.num_rows
     if rows > 4 * _SAMPLE:
         some = array(np.linspace(0, rows - 1, _SAMPLE).astype(np.int64))
@@ -341,7 +347,9 @@ def _repeating(group: pa.Table, schema: pa.Schema) -> bool | list[str]:
     unique = {
         field.name
         for field, values in zip(schema, columns, strict=True)
-        if _may_be_unique(field.type) and len(pc.unique(values)) > _DISTINCT * rows
+        if field.name not in bloom
+        and _may_be_unique(field.type)
+        and len(pc.unique(values)) > _DISTINCT * rows
     }
     if not unique:
         return True

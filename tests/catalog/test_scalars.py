@@ -100,6 +100,6 @@ def test_times_without_a_zone_are_refused_as_ever(catalog, naive):
 
 
 def test_dir_shows_the_public_names():
-    parts = {"errors", "gc", "rebuild", "replication", "spark", "testing"}
+    parts = {"errors", "rebuild", "replication", "spark", "testing"}
     assert set(dir(lakelog)) == {*lakelog.__all__, *parts}
     assert all(getattr(lakelog, name) is not None for name in dir(lakelog))

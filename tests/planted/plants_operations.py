@@ -101,17 +101,17 @@ def nobody_waits_for_what_is_beside_it() -> Any:
 @plant("tests/catalog/test_operations.py::test_a_rewrite_puts_rows_together")
 def rewrites_lose_duplicates() -> Any:
     """Of rows that are equal a rewrite keeps one."""
-    from lakelog.catalog.commit import transaction
+    from lakelog.catalog.commit.sorting import Sorting
 
-    real = transaction.in_order
+    real = Sorting.rows
 
-    def unique(batches: Any, schema: Any, *rest: Any) -> Any:
+    def unique(self: Any, read: Any, schema: Any, *rest: Any) -> Any:
         import pyarrow as pa
 
-        rows = pa.Table.from_batches(real(batches, schema, *rest), schema)
+        rows = pa.Table.from_batches(real(self, read, schema, *rest), schema)
         return iter(rows.group_by(rows.schema.names).aggregate([]).to_batches())
 
-    return mock.patch.object(transaction, "in_order", unique)
+    return mock.patch.object(Sorting, "rows", unique)
 
 
 @plant("tests/catalog/test_operations.py::test_a_rewrite_that_changes_rows_is_refused")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -278,11 +280,14 @@ def test_one_place_is_refused(tmp_path):
 
 def flipped(store, key, at):
     body = bytearray(store.get(key))
+    if at == "page":
+        column = pq.ParquetFile(io.BytesIO(body)).metadata.row_group(0).column(0)
+        at = column.data_page_offset + column.total_compressed_size - 1
     body[at] ^= 1
     store.put(key, bytes(body))
 
 
-@pytest.mark.parametrize("at", [60, -20], ids=["page", "footer"])
+@pytest.mark.parametrize("at", ["page", -20], ids=["page", "footer"])
 def test_a_damaged_file_is_not_copied_and_what_came_before_is(pair, at):
     written(pair, 1)
     pair.replicate()
