@@ -45,7 +45,9 @@ from ..catalog.format.frame import HEADER_BYTES, FrameKind, decode_frame, log_id
 from ..catalog.format.names import parse_log_object, parse_segment_name, segment_name
 from ..catalog.format.objects import decode_checkpoint, decode_transaction
 from ..catalog.log.checkpoint_files import decode_describing
+from ..catalog.log.listing import read_listing
 from ..catalog.log.merge import DESCRIBING
+from ..catalog.read.mirror import with_copies
 from ..catalog.read.statistics import all_differences
 from ..catalog.refs.refs import mark_beginnings, pins_of
 from ..errors import (
@@ -178,7 +180,7 @@ def execute_prune(
     marked_s = context.ambient.monotonic_s()
     begins: dict[int, int] = {}
     if todo:
-        begins = _mark(context, plan, todo, now, log_id_of(context, fresh.names))
+        begins = _mark(context, plan, todo, now, fresh.names)
         complete_mirror(context, fresh.names, fresh.proof)
     deleted = Deleted()
     for low in range(0, len(todo), _AT_ONCE):
@@ -188,7 +190,7 @@ def execute_prune(
         deleted.add(batch, context.store.delete([action.key for action in batch]))
         context.tell(min(low + _AT_ONCE, len(todo)), len(todo), "objects deleted")
     if todo:  # of callers that died before they could do it
-        context.refs.take_back_pruned(_gone(context, log_id_of(context, fresh.names), begins, now))
+        context.refs.take_back_pruned(_needed(_pins(context, fresh.names, now), begins))
     listed = {
         info.key: info
         for copy in fresh.names.copies
@@ -205,27 +207,36 @@ def _mark(
     plan: Plan,
     todo: Sequence[Deletion],
     now: dt.datetime,
-    log_id: bytes,
+    names: LogNames,
 ) -> dict[int, int]:
     """Marks what goes, then refuses if a tag or published cut needs it: one that is made later sees
     the mark (`catalog.refs.refs`). Returns by incarnation the revision before which objects go."""
-    names = [parse_log_object(action.key.rpartition("/")[2]) for action in todo]
+    going = [parse_log_object(action.key.rpartition("/")[2]) for action in todo]
     begins: dict[int, int] = {}
-    for item in names:
+    for item in going:
         if item is not None:
             begins[item.incarnation] = max(begins.get(item.incarnation, 0), item.revision + 1)
     marks = mark_beginnings(context.refs, context.writer, context.database, begins, now)
-    for pin in _gone(context, log_id, begins, now):
+    for pin in _needed(_pins(context, names, now), begins):
         context.store.delete(marks, ordered=False)
         raise outdated(plan, f"{_pin_text(pin)} needs revision {pin.position.revision}")
     return begins
 
 
-def _gone(
-    context: MaintenanceContext, log_id: bytes, begins: Mapping[int, int], now: dt.datetime
-) -> list[Pin]:
-    """Returns what names keep of what goes."""
-    pins = pins_of(context.refs, context.writer, context.database, log_id, now)
+def _pins(context: MaintenanceContext, names: LogNames, now: dt.datetime) -> list[Pin]:
+    """Returns what tags and published cuts keep of a log, of what either copy can still give."""
+    pins = pins_of(context.refs, context.writer, context.database, log_id_of(context, names), now)
+    listing = names.listing
+    copies = read_listing(listing.writer, listing.database, sorted(names.mirror.objects))
+    first = min(
+        one.first_readable() for one in (listing, with_copies(listing, copies)) if one.head >= 0
+    )
+    own = listing.incarnation
+    return [pin for pin in pins if pin.incarnation != own or pin.position.revision >= first]
+
+
+def _needed(pins: Iterable[Pin], begins: Mapping[int, int]) -> list[Pin]:
+    """Returns the pins of what goes."""
     return [pin for pin in pins if pin.position.revision < begins.get(pin.incarnation, 0)]
 
 
@@ -270,7 +281,7 @@ def _plan(context: MaintenanceContext, names: LogNames, retention: Retention) ->
     listing = names.listing
     check_names(names)
     now = context.now()
-    pins = pins_of(context.refs, context.writer, context.database, log_id_of(context, names), now)
+    pins = _pins(context, names, now)
     first, note = choose(context, names, retention, now, pins)
     notes = [note]
     if first is None:
@@ -325,7 +336,7 @@ def _check(context: MaintenanceContext, names: LogNames, plan: Plan, now: dt.dat
     if not is_old(names.log.objects[first.name], now, context.margins.prune_floor_s):
         why = f"checkpoint {first.revision} was written within the last {span}"
         raise outdated(plan, f"by the store's clock, {why} {ahead}")
-    pins = pins_of(context.refs, context.writer, context.database, log_id_of(context, names), now)
+    pins = _pins(context, names, now)
     held = frozenset(pin.incarnation for pin in pins)
     limits = Limits(first, proof.needed, now, context.margins.prune_floor_s, None, held)
     actions, _ = select(names, limits)
@@ -387,9 +398,7 @@ def choose(
         since = now - dt.timedelta(days=retention.days)
         wanted = min(wanted, _revision_at(context, listing, since))
     floor = floor_revision(names, now, context.margins)
-    oldest = listing.oldest_readable()
-    here = [pin for pin in pins if pin.incarnation == listing.incarnation]
-    own = [pin for pin in here if pin.position.revision >= oldest]  # others can't be helped
+    own = [pin for pin in pins if pin.incarnation == listing.incarnation]
     pin = min(own, key=lambda pin: pin.position.revision, default=None)
     held = listing.head if pin is None else pin.position.revision
     kept_by = _pin_text(pin) if pin is not None and held < min(wanted, floor) else ""

@@ -257,3 +257,19 @@ def test_entries_are_read_once_for_all_logs(lake):
     assert counted.reset()["get"] == 5
     assert len(pins_of(refs, W, D, b"", now)) == 5
     assert counted.reset()["get"] == 0
+
+
+def test_a_tag_of_what_is_gone_holds_nothing_back(lake, monkeypatch):
+    build(lake, 12, [3, 6, 9])
+    lake.pass_time(30 * DAY_S)
+    tag(lake, "old", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(prune_module, "pins_of", lambda *_: [])
+        prune(lake, keep_revisions=6)
+    assert begins(lake) == 6
+    lake.pass_time(2 * DAY_S)
+    prune(lake, keep_revisions=1)
+    assert begins(lake) == 9
+    assert [one.name for one in lake.catalog.tags()] == ["old"]
+    with pytest.raises(SnapshotPruned):
+        lake.catalog.snapshot(D, {W: 2})
