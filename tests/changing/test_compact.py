@@ -502,6 +502,41 @@ def test_a_death_at_any_write_loses_no_row_and_the_next_run_goes_on(after: bool)
         assert catalog.check("db", level="data").is_sound
 
 
+@pytest.mark.parametrize("after", [False, True])
+def test_a_death_while_a_delete_is_carried_over_loses_no_row(after: bool) -> None:
+    """The delete comes before the first attempt to commit, so that the second one brings it."""
+    one_thread = replace(SYSTEM, in_background=False)
+
+    def prepared() -> Catalog:
+        catalog = Catalog(MemoryStore("lake"))
+        fill(catalog)
+        return catalog
+
+    def delete_in(catalog: Catalog) -> Callable[[int], None]:
+        def delete(turn: int) -> None:
+            with catalog.writer("a", "db", shared=True) as guest, guest.transaction() as tx:
+                tx.delete("t", "n = 3", mode="rows")
+
+        return delete
+
+    catalog = prepared()
+    counted = CrashingStore(catalog.store)
+    compacted_beside(Catalog(counted, ambient=one_thread), delete_in(catalog), 1)
+    assert counted.requests >= 4
+    for at in range(counted.requests):
+        catalog = prepared()
+        before = points(catalog)
+        dying = Catalog(CrashingStore(catalog.store, at, after=after), ambient=one_thread)
+        with pytest.raises(Crash):
+            compacted_beside(dying, delete_in(catalog), 1)
+        assert {token: values(catalog, token) for token in before} == before
+        left = values(catalog)
+        assert left in ([*range(12)], [n for n in range(12) if n != 3])
+        catalog.compact("db", execute=True)
+        assert values(catalog) == left
+        assert catalog.check("db", level="data").is_sound
+
+
 def test_what_is_not_begun_in_time_is_left_for_the_next_run(catalog: Catalog) -> None:
     fill(catalog)
     found = catalog.compact("db", time_limit_s=0.0, execute=True)
