@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -26,10 +27,9 @@ from ..rebuild.check import check
 from .database_plan import Lake, Step, each_log, execute_log, plan_log
 from .lease import Lease
 from .report import Gauge, MaintenanceReport, StepRow
-from .spans import finish, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..catalog.commit.compacting import CompactGroup, Compaction
     from ..catalog.format.ref import Ref
@@ -533,3 +533,27 @@ def _row_of_logs(
             size += report.size_bytes
     after = before - deleted if kind != "checkpoint" else len(done)
     return StepRow(kind, database, None, "done" if busy else "idle", before, after, size)
+
+
+# --- Spans of OpenTelemetry, where its API is installed -------------------------------------------
+
+
+@contextmanager
+def span(name: str, attributes: Mapping[str, Any]) -> Iterator[Any]:
+    """A span around a piece of work; yields it, or None where there is no OpenTelemetry."""
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        yield None
+        return
+    known = {f"lakelog.{key}": value for key, value in attributes.items() if value is not None}
+    with trace.get_tracer("lakelog").start_as_current_span(name, attributes=known) as current:
+        yield current
+
+
+def finish(current: Any, attributes: Mapping[str, Any]) -> None:
+    """Adds what is known at the end of a span."""
+    if current is not None:
+        for key, value in attributes.items():
+            if value is not None:
+                current.set_attribute(f"lakelog.{key}", value)
