@@ -539,13 +539,13 @@ class Catalog(Changing, Upkeep):
         if not 0 <= keep_days <= 36_500:
             raise UsageError(f"keep_days= is a number from 0 on, not {keep_days}", key="keep_days")
         cuts = self._cuts(cut, databases)
-        self._tell_of_lost(name, cuts)
+        self._warn_of_lost_writers(name, cuts)
         return self._refs().put(
             name, "published", cuts,
             expect=expect, keep_s=int(keep_days * 86_400), message=message,
         )  # fmt: skip
 
-    def _tell_of_lost(self, name: str, cuts: Mapping[str, Cut]) -> None:
+    def _warn_of_lost_writers(self, name: str, cuts: Mapping[str, Cut]) -> None:
         """Warns if the cut that a name stands for has writers that the new one lacks."""
         try:
             before = self.find_tag(name).cuts
@@ -559,7 +559,7 @@ class Catalog(Changing, Upkeep):
         ]
         if lost:
             warnings.warn(
-                f"@{name} has had {some_names(lost)}, and the cut that is published now has not",
+                f"@{name} loses {some_names(lost)}: the new cut doesn't have them",
                 LostWriterWarning,
                 stacklevel=3,
             )

@@ -31,7 +31,7 @@ class Names:
         world, truth: The history, and what readers must see in it.
         margins: Of its processes.
         entries: By name the entries that were put, and when (µs).
-        acknowledged: Ids of the entries whose callers were told that they stand.
+        acknowledged: Ids of the entries whose calls returned.
     """
 
     world: World

@@ -1,9 +1,8 @@
 """Deletes that come while files are rewritten, carried over to the new files.
 
-A rewrite knows of each row of its files where it stands in the new ones. So the rows that others
-have deleted meanwhile, by number or by a predicate, are deleted by number in the very commit that
-brings the new files: nothing is read again but what a predicate looks at, and written again but
-their numbers.
+A rewrite knows the place of each row in the new files. So rows that others have deleted
+meanwhile, by number or by a predicate, are deleted by number in the commit that adds the new
+files. Only the columns of a predicate are read again, and only row numbers are written.
 
 Source: docs/maintenance.md, "Read faster"; docs/format.md, section 5.7.
 """
@@ -78,8 +77,8 @@ class Carrying:
             ObjectNotFound, CorruptObject: A file can't be read that a predicate is about.
             StorageError: The numbers can't be put.
             UsageError: There is no room for them.
-        Requests: 1 LIST, and 1 GET for each new transaction; 1 or more GET for each file of which
-            rows were deleted by a predicate; 1 PUT for 4,096 files.
+        Requests: 1 LIST, and 1 GET for each new transaction; 1 or more GET for each file
+            with rows that a predicate deleted; 1 PUT for 4,096 files.
         """
         session, intent = tx._session, tx._intent
         tables = {one.table for one in self.moved}

@@ -132,7 +132,7 @@ class Recurring:
         every: Commits between two times; 0 switches it off.
         last_revision: The revision at which it was done last, -1 for none.
         do: Does it; returns the revision up to which it is done.
-        warning: How its failure is told.
+        warning: Class of the warning if it fails.
         in_background: Do it beside the commits, in a thread.
     """
 

@@ -177,10 +177,10 @@ class TableFiles(NamedTuple):
     Attributes:
         table: Its name.
         files: As `Snapshot.files` with details.
-        deleted: By writer and path how many rows are deleted by number; files without any may lack.
+        deleted: By writer and path, how many rows are deleted by number; none for a missing file.
         has_key: Whether the table has a key.
         ranges: By writer and path the least and the greatest value of the first column that sorts
-            them; files of which they aren't known may lack.
+            them; a file whose values are unknown may be missing.
     """
 
     table: str
@@ -310,8 +310,11 @@ _TINY_BYTES: Final = 64 << 10
 
 
 def _newest(files: Sequence[_File]) -> list[_File]:
-    """Of files in the order of their commits the last ones of which none is larger than all newer
-    ones together."""
+    """Returns the newest files, back to the first that is larger than all newer ones together.
+
+    Args:
+        files: In the order of their commits.
+    """
     found: list[_File] = []
     size_bytes = _TINY_BYTES
     for one in reversed(files):

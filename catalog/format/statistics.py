@@ -352,7 +352,7 @@ def float_statistics(values: pa.ChunkedArray, position: int) -> wire.ColumnStati
 
 
 def _whole_bounds(values: pa.ChunkedArray) -> tuple[float, float] | tuple[None, None]:
-    """The bounds of values of which none is null or NaN, ten times as quick; else None."""
+    """Returns the bounds of values without null and NaN, ten times as fast; else None."""
     import numpy as np  # what only reads footers does without
 
     form = {pa.float64(): np.float64, pa.float32(): np.float32}.get(values.type)

@@ -1,7 +1,7 @@
 """Tags and published cuts: names for cuts of one or more databases, and what they keep from prune.
 
 A name is a series of entries. A tag is made once and removed by hand; a published cut moves, and
-what it stood for before stays readable for a time.
+its earlier cuts stay readable for a time.
 
 Prune and a new entry exclude each other by each writing before it looks: prune marks where a log
 will begin and then reads the refs; an entry is put and then the marks are read. So one of two that

@@ -1,4 +1,4 @@
-"""Numbered series of immutable objects below one folder, of which the highest number counts.
+"""Numbered series of immutable objects below one folder. The highest number counts.
 
 The next number is put only if it is absent, so of any number of callers that have read one state
 exactly one moves the series on: a compare-and-swap on every store with put-if-absent.

@@ -123,13 +123,12 @@ def _record(row: StepRow, redact: Callable[[str], str]) -> dict[str, Any]:
 MAINTAIN: Final = Command(
     """\
 Do all that is due, over all databases, tables and writers, or in one database: compact, checkpoint,
-prune, gc, check a share of the logs, publish. What that means is said by a policy: a file, or the
-one that is kept in the lake (`lakelog policy`). Without any, no history is deleted.
+prune, gc, check a share of the logs, publish. A policy sets the details: a file, or the one stored
+in the lake (`lakelog policy`). Without any, no history is deleted.
 
 Meant to be run every night. One job works at a time on a lake; a second one ends with exit code 4.
-What fails for one log, table or database keeps no other from its turn. At --time-limit, and on
-SIGTERM, it ends the piece of work that it is at, reports what remains, and exits with 0; the next
-run goes on.
+A failure in one log, table or database stops no other. At --time-limit, and on SIGTERM, it finishes
+its current piece of work, reports what remains, and exits with 0; the next run goes on.
 
 Without --execute nothing is done: the plan is shown.""",
     """

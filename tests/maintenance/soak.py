@@ -248,7 +248,7 @@ def started(role: str, name: str, job: Job) -> subprocess.Popen:
         return subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT)
 
 
-def said(job: Job, role: str, name: str) -> str:
+def printed(job: Job, role: str, name: str) -> str:
     return Path(job.folder, f"{role}-{name}.txt").read_text()
 
 
@@ -269,7 +269,7 @@ def soak(
         time.sleep(0.1)
     running |= {("reader", f"r{n}"): started("reader", f"r{n}", job) for n in range(readers)}
     running["maintain", "m"] = started("maintain", "m", job)
-    while not all("begins" in said(job, "reader", f"r{n}") for n in range(readers)):
+    while not all("begins" in printed(job, "reader", f"r{n}") for n in range(readers)):
         assert all(one.poll() is None for one in running.values()), output_of(job, running)
         time.sleep(0.1)
     killed, runs, next_kill_s = 0, 0, time.monotonic() + kill_every_s
@@ -298,12 +298,12 @@ def soak(
 
 def runs_of(job: Job) -> int:
     """How many jobs of maintenance have ended."""
-    return said(job, "maintain", "m").count(" s, {")
+    return printed(job, "maintain", "m").count(" s, {")
 
 
 def output_of(job: Job, running) -> str:
     bad = [key for key, one in running.items() if one.poll()]
-    return "\n".join(f"--- {role} {name}\n{said(job, role, name)[-3000:]}" for role, name in bad)
+    return "\n".join(f"--- {role} {name}\n{printed(job, role, name)[-3000:]}" for role, name in bad)
 
 
 def final(job: Job, names) -> str:

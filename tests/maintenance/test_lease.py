@@ -53,7 +53,7 @@ def lake(clock=None, store=None):
     return Catalog(store or MemoryStore("lease", now=clock.now), ambient=ambient), clock
 
 
-def said(catalog):
+def entries(catalog):
     return [json.loads(catalog.store.get(info.key)) for info in catalog.store.list(FOLDER)]
 
 
@@ -63,7 +63,7 @@ def test_only_one_holds_it_and_it_is_released_at_the_end():
         Lease(catalog).__enter__()
     with Lease(catalog):
         pass
-    assert [entry["released"] for entry in said(catalog)] == [True, False, True, False]
+    assert [entry["released"] for entry in entries(catalog)] == [True, False, True, False]
 
 
 def test_one_that_died_is_taken_over_once_it_ends_by_the_stores_clock():
@@ -144,8 +144,8 @@ def test_old_entries_are_deleted_and_the_newest_never():
         with Lease(catalog):
             pass
         clock.s += 40_000
-    assert len(said(catalog)) == 6, "those of the last day"
-    assert said(catalog)[0]["released"]
+    assert len(entries(catalog)) == 6, "those of the last day"
+    assert entries(catalog)[0]["released"]
 
 
 def test_a_store_without_put_if_absent_has_none():
@@ -223,7 +223,7 @@ def test_a_renewal_whose_answer_is_lost_costs_nothing():
         store.deaf = False
         time.sleep(0.5)
         assert not lease.is_lost
-    assert said(Catalog(store))[0]["released"]
+    assert entries(Catalog(store))[0]["released"]
 
 
 def test_a_process_that_stood_still_knows_that_it_was_taken_over():
@@ -234,4 +234,4 @@ def test_a_process_that_stood_still_knows_that_it_was_taken_over():
         other._series.append(b"{}", entry)
         time.sleep(0.5)
         assert lease.is_lost
-    assert said(Catalog(store))[0] == {}
+    assert entries(Catalog(store))[0] == {}
